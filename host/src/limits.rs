@@ -1,0 +1,24 @@
+//! Every limit, with its unit and its reason, in one place.
+
+use std::time::Duration;
+
+/// A lease's name, bytes. Three times that (every byte escaped) stays far below the 4 KiB control line
+/// at which a NATS server closes the connection.
+pub const NAME_BYTES: usize = 200;
+
+/// A value read from or written to a store, bytes. A holder's record is below 1 KiB; 64 KiB leaves
+/// room for plans and asks, and keeps a hostile record from filling memory.
+pub const VALUE_BYTES: usize = 64 << 10;
+
+/// Keys listed from one bucket. Beyond it the answer is an error and not a cut list.
+pub const KEYS: usize = 100_000;
+
+/// The shortest ttl a bucket is made with. NATS refuses less than 100 ms.
+pub const TTL_SHORTEST: Duration = Duration::from_millis(100);
+
+/// The longest ttl a bucket is made with: a dead holder blocks everybody else for that long.
+pub const TTL_LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The highest epoch, 2⁵³: above it a JSON reader that keeps numbers as doubles confuses neighbours,
+/// and from 2⁶² on a NATS file store loses what it acknowledged.
+pub const EPOCH_HIGHEST: u64 = 1 << 53;

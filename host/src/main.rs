@@ -1,0 +1,2 @@
+//! The `incumbent` command.
+fn main() {}

@@ -1,0 +1,257 @@
+//! What a store must do. Stores know nothing of leases.
+//!
+//! # The contract
+//!
+//! One suite (`tests/store_contract.rs`) holds every backend to these rules; the memory backend is
+//! their plainest statement.
+//!
+//! 1. **Revisions** belong to the bucket. Every write that wins (create, update, delete) gets one above
+//!    every earlier one. Zero is never given.
+//! 2. **Compare-and-set only.** `create` wins when the key has no value: never written, deleted, aged
+//!    out, or purged. `update` and `delete` win when the key's last revision is the expected one *and*
+//!    it has a value. Anything else is [`Write::Stale`], with nothing changed.
+//! 3. **Age.** A value not written again for the bucket's ttl is gone: reads do not find it and `create`
+//!    wins. Never earlier than the ttl after the write was applied, by the store's own clock; how much
+//!    later is the store's affair. A write renews the age.
+//! 4. **Markers.** A deleted key reads as [`Reading::Deleted`] and an aged one as [`Reading::Aged`] where
+//!    the store knows; a store that does not know says [`Reading::Absent`]. Either may turn into `Absent`
+//!    later.
+//! 5. **Purge.** `purge_below(n)` drops every entry below `n`, live ones too, leaves no marker, and the
+//!    next revision is at least `n`. It never lowers anything. Zero and one are refused as `Denied`.
+//! 6. **Faults tell certain from unknown.** Every fault but [`Fault::Unknown`] means surely not applied,
+//!    now or later. Busy is `Unavailable`.
+//! 7. **Bounded.** Every call ends by itself within the time that the store was opened with. A value
+//!    above [`VALUE_BYTES`](crate::limits::VALUE_BYTES) is refused on write and on read as `TooLarge`.
+//! 8. **Cancel-safe.** Dropping a call's future leaves the store usable; a write so dropped may or may not
+//!    be applied.
+//! 9. **Any name.** A key is any UTF-8 of 1 to [`NAME_BYTES`](crate::limits::NAME_BYTES) bytes, others
+//!    are refused as `Denied` before any I/O. `keys` answers the names as they were given.
+//! 10. **Watch.** After a change of the key a watcher is woken, soon; it may also be woken for nothing.
+//!     A store that cannot watch says so, and the caller polls.
+
+pub mod memory;
+pub mod name;
+pub mod nats;
+pub mod sqlite;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+/// A key's value and the revision at which it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Rises with every write to the bucket, never zero.
+    pub revision: u64,
+    /// What was written.
+    pub value: Vec<u8>,
+}
+
+/// What a read found. A read may be stale: it proves neither presence nor absence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The key has a value.
+    Found(Entry),
+    /// The key was deleted, at this revision.
+    Deleted(u64),
+    /// The store says that the key's last value aged out; the revision of its marker, or of the value.
+    Aged(u64),
+    /// Nothing is known of the key.
+    Absent,
+}
+
+/// How a compare-and-set ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// It won, at this revision.
+    Written(u64),
+    /// It lost for certain. What stands there now, where the store says so at once; `None` is "not said".
+    Stale(Option<Entry>),
+}
+
+/// What went wrong with a store. The text names the bucket, the key and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not allowed. Surely not applied. Remedy: permissions, or the name.
+    #[error("{0}")]
+    Denied(String),
+    /// The bucket does not exist. Surely not applied. Remedy: `incumbent bucket create`.
+    #[error("{0}")]
+    MissingBucket(String),
+    /// A value over the limit. Surely not applied.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The store cannot be reached or is busy. Surely not applied. Remedy: try again.
+    #[error("{0}")]
+    Unavailable(String),
+    /// No answer: it may have been applied, or may be yet. Remedy: look.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// The state of a bucket, read fresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Tells this bucket from one of the same name raised again from nothing.
+    pub created: u64,
+    /// How long a key lives unless written again; zero is for ever.
+    pub ttl: Duration,
+    /// Whether a key that aged out leaves a marker that readers and watchers see.
+    pub markers: bool,
+}
+
+/// What a bucket is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketConfig {
+    /// How long a key lives unless written again, within
+    /// [`TTL_SHORTEST`](crate::limits::TTL_SHORTEST) and [`TTL_LONGEST`](crate::limits::TTL_LONGEST).
+    pub ttl: Duration,
+    /// On how many servers it is kept. One for a store of one machine.
+    pub replicas: usize,
+}
+
+/// A connection to a store that holds buckets.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The bucket of this name, looked up now.
+    ///
+    /// # Errors
+    /// [`Fault::MissingBucket`] when there is none.
+    async fn bucket(&self, name: &str) -> Result<Arc<dyn Bucket>, Fault>;
+
+    /// Make a bucket. One that is there already with the same settings is left alone, one with others
+    /// is refused as [`Fault::Denied`] with both named.
+    ///
+    /// # Errors
+    /// A fault as the store said it.
+    async fn create_bucket(&self, name: &str, config: &BucketConfig) -> Result<Arc<dyn Bucket>, Fault>;
+
+    /// What an absence in this store is worth: whether it keeps what it acknowledged.
+    fn keeps_what_it_acknowledged(&self) -> bool;
+}
+
+/// One bucket of a store. See the [contract](self).
+#[async_trait]
+pub trait Bucket: Send + Sync + fmt::Debug {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Read a key.
+    ///
+    /// # Errors
+    /// A [`Fault`]; `Unknown` is never answered for a read.
+    async fn get(&self, key: &str) -> Result<Reading, Fault>;
+
+    /// Write a key that has no value.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault>;
+
+    /// Write a key whose last revision is `expected`.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault>;
+
+    /// Delete a key whose last revision is `expected`.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault>;
+
+    /// The keys that have a value, in byte order.
+    ///
+    /// # Errors
+    /// A [`Fault`]; `TooLarge` when there are more than [`KEYS`](crate::limits::KEYS).
+    async fn keys(&self) -> Result<Vec<String>, Fault>;
+
+    /// The bucket's state.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn info(&self) -> Result<BucketInfo, Fault>;
+
+    /// The highest revision given so far, zero when none was.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn last_revision(&self) -> Result<u64, Fault>;
+
+    /// Drop every entry below `revision` and give no revision below it again. Answers how many went.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn purge_below(&self, revision: u64) -> Result<u64, Fault>;
+
+    /// Watch a key.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the store does not let this one watch; the caller polls instead.
+    async fn watch(&self, key: &str) -> Result<Box<dyn Watch>, Fault>;
+}
+
+/// Waits for changes of one key. Dropping it ends the watch.
+#[async_trait]
+pub trait Watch: Send {
+    /// Until the key may have changed since the last call (or since the watch began). `false`: the watch
+    /// has ended and the caller polls, or watches anew. Cancel-safe.
+    async fn changed(&mut self) -> bool;
+}
+
+/// Refuses a key that no store takes, before any I/O.
+///
+/// # Errors
+/// [`Fault::Denied`] with the length and the limit.
+pub fn check_key(key: &str) -> Result<(), Fault> {
+    let limit = crate::limits::NAME_BYTES;
+    match key.len() {
+        0 => Err(Fault::Denied("the name is empty; give it 1 to 200 bytes".into())),
+        n if n > limit => Err(Fault::Denied(format!(
+            "the name {:?}… is {n} bytes long; the limit is {limit}",
+            key.chars().take(24).collect::<String>()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a value over the limit.
+///
+/// # Errors
+/// [`Fault::TooLarge`] with the size and the limit.
+pub fn check_value(key: &str, value: &[u8]) -> Result<(), Fault> {
+    let limit = crate::limits::VALUE_BYTES;
+    if value.len() > limit {
+        return Err(Fault::TooLarge(format!(
+            "the value of {key:?} has {} bytes; the limit is {limit}",
+            value.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a bucket's settings that no store takes.
+///
+/// # Errors
+/// [`Fault::Denied`] with the figure and the bounds.
+pub fn check_config(name: &str, config: &BucketConfig) -> Result<(), Fault> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 200 || !name.chars().all(allowed) {
+        return Err(Fault::Denied(format!(
+            "the bucket name {name:?} does not fit; use 1 to 200 of the characters a-z A-Z 0-9 _ -"
+        )));
+    }
+    let (shortest, longest) = (crate::limits::TTL_SHORTEST, crate::limits::TTL_LONGEST);
+    if config.ttl < shortest || config.ttl > longest {
+        return Err(Fault::Denied(format!(
+            "a ttl of {:?} does not fit the bucket {name}; it must lie within {shortest:?} and {longest:?}",
+            config.ttl
+        )));
+    }
+    if config.replicas == 0 {
+        return Err(Fault::Denied(format!("the bucket {name} cannot have 0 replicas; give it 1, 3 or 5")));
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Every question in one binary, one file a question.
+
+mod store_contract;
+mod store_nats;
+mod store_sqlite;

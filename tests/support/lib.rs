@@ -1,0 +1,4 @@
+//! What the tests share: servers of their own, a proxy that loses answers, tables.
+
+pub mod nats;
+pub mod proxy;
