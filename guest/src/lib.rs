@@ -1,1 +1,29 @@
-//! x
+//! The decisions of a lease: pure functions of their arguments and of what the imports answer.
+//!
+//! No clock, no network, no memory between calls: the crate is `no_std`, and all that it can reach is
+//! [`Imports`]. The same functions run in three places: natively in tests and models, as the
+//! component that a host loads (`component.rs`, the only file that knows the generated types), and inside a
+//! policy of one's own that changes one decision and keeps the rest.
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod floor;
+pub mod gate;
+pub mod holds;
+pub mod imports;
+pub mod lease;
+pub mod record;
+pub mod terms;
+
+mod asked;
+#[cfg(target_arch = "wasm32")]
+mod component;
+
+mod release;
+mod renew;
+mod take;
+mod view;
+
+pub use imports::Imports;

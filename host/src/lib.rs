@@ -1,6 +1,17 @@
 //! A lease for controllers that run on several machines: one instance acts, its epoch rises with every
 //! holder, and its gate shuts by the clock before another could have taken over.
 
+mod bindings;
 pub mod clock;
+pub mod floor;
+mod gate;
+pub mod imports;
 pub mod limits;
+pub mod policy;
+mod rails;
 pub mod store;
+
+/// The gate's atomics; under loom, loom's (`tests/gate_loom.rs`).
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}

@@ -22,3 +22,36 @@ pub const TTL_LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The highest epoch, 2⁵³: above it a JSON reader that keeps numbers as doubles confuses neighbours,
 /// and from 2⁶² on a NATS file store loses what it acknowledged.
 pub const EPOCH_HIGHEST: u64 = 1 << 53;
+
+/// Keys handed to a policy in one answer. At 200 bytes a name that stays well below
+/// [`HOST_CALL_BYTES`].
+pub const KEYS_A_CALL: usize = 1000;
+
+/// A policy's component, bytes. The built-in one has some 130 KB; what is compiled takes a hundred times
+/// its size for a moment.
+pub const COMPONENT_BYTES: usize = 4 << 20;
+
+/// What one host call may move into or out of a policy, bytes.
+pub const HOST_CALL_BYTES: usize = 1 << 20;
+
+/// A policy's memory, bytes. A call of the built-in one stays below 2 MiB.
+pub const MEMORY_BYTES: usize = 16 << 20;
+
+/// Entries in each of a policy's tables.
+pub const TABLE_ENTRIES: usize = 10_000;
+
+/// How long a policy may compute in one call, waiting for the host not counted. A decision takes microseconds;
+/// what takes this long does not end.
+pub const COMPUTING: Duration = Duration::from_secs(1);
+
+/// Policy calls at one time, in the whole process; further ones wait their turn.
+pub const CALLS: u32 = 64;
+
+/// A policy's log message, characters.
+pub const LOG_MESSAGE_CHARS: usize = 1024;
+
+/// A policy's log target, characters.
+pub const LOG_TARGET_CHARS: usize = 64;
+
+/// Giving a lease back: the acts under way, the deletion and the looks it takes.
+pub const RELEASE: Duration = Duration::from_secs(5);

@@ -1,0 +1,114 @@
+//! No epoch is issued twice, even when the bucket was raised again from nothing.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::imports::{Fault, Imports, Level, Role};
+use crate::lease::{Identity, Trouble};
+use crate::take::{Created, Provisional, create, give_back, renew};
+use crate::terms::Terms;
+
+/// How far past the floor the revisions are moved. The floor counts epochs while renewals push revisions
+/// further, so with a jump of one an old holder's late update would quote a revision that the new
+/// holder is given again. No tenure renews 2³² times: at one renewal a second that takes 136 years.
+pub const STRIDE: u64 = 1 << 32;
+
+/// The highest epoch: above 2⁵³ a reader that keeps JSON numbers as doubles confuses neighbours.
+pub const EPOCH_HIGHEST: u64 = 1 << 53;
+
+/// Other live keys named when a move is refused.
+const KEYS_NAMED: usize = 8;
+
+/// Make sure that a provisional record's epoch was never issued, moving the bucket's revisions past the
+/// floor where it must be. `None` when the record was lost to somebody else meanwhile.
+///
+/// # Errors
+/// [`Trouble`], with the record given back where it can be.
+pub(crate) fn clear(
+    io: &mut impl Imports,
+    terms: &Terms,
+    who: &Identity,
+    ours: Provisional,
+) -> Result<Option<Provisional>, Trouble> {
+    let floor = match io.floor() {
+        Ok(floor) => floor,
+        Err(fault) => {
+            give_back(io, who, ours.revision);
+            return Err(Trouble::FloorUnreadable(fault));
+        }
+    };
+    if floor > EPOCH_HIGHEST || ours.epoch > EPOCH_HIGHEST {
+        give_back(io, who, ours.revision);
+        return Err(Trouble::FloorTooHigh(floor.max(ours.epoch)));
+    }
+    if ours.epoch > floor {
+        return Ok(Some(ours));
+    }
+    let revision = ours.revision;
+    let moved = move_past(io, terms, who, ours, floor);
+    // A purge that may yet be applied must find nobody else's record: this one stays and expires.
+    if matches!(&moved, Err(trouble) if !matches!(trouble, Trouble::FloorUnmoved(Fault::Unknown(_)))) {
+        give_back(io, who, revision);
+    }
+    moved
+}
+
+/// Move the revisions past the floor while owning the key, so that the purge removes one's own provisional
+/// record and nothing else; then take it anew.
+fn move_past(
+    io: &mut impl Imports,
+    terms: &Terms,
+    who: &Identity,
+    ours: Provisional,
+    floor: u64,
+) -> Result<Option<Provisional>, Trouble> {
+    let target = floor + STRIDE;
+    if target > EPOCH_HIGHEST {
+        return Err(Trouble::FloorTooHigh(floor));
+    }
+    let others = other_keys(io, who).map_err(Trouble::FloorUnmoved)?;
+    if !others.is_empty() {
+        return Err(Trouble::FloorBlocked(others));
+    }
+    let was = io.last_sequence().map_err(Trouble::FloorUnmoved)?;
+    // Owned by the clock too: past this instant the key may be somebody else's, and the purge would
+    // take theirs.
+    if io.now().steady_ns >= terms.until(ours.sent_ns) {
+        return Err(Trouble::FloorUnmoved(Fault::Unavailable("the record's time ran out before the move".into())));
+    }
+    io.purge_below(target).map_err(Trouble::FloorUnmoved)?;
+    io.moved(was, floor);
+    io.log(
+        Level::Warn,
+        "lease",
+        &format!(
+            "the bucket was at revision {was} while epoch {floor} had been issued: it was raised again from \
+             nothing, and its revisions were moved past that epoch"
+        ),
+    );
+
+    let Created::Ours(ours) = create(io, who).map_err(Trouble::Unsure)? else { return Ok(None) };
+    let revision = ours.revision;
+    if revision <= floor {
+        give_back(io, who, revision);
+        let why = format!("after the move the bucket gave revision {revision}, not above {floor}");
+        return Err(Trouble::FloorUnmoved(Fault::Unavailable(why)));
+    }
+    // A store that lost the record with the purge it was racing (seen with NATS servers up to 2.14.3) says
+    // so now, before anything acts on it.
+    match renew(io, who, ours) {
+        Ok(confirmed) => Ok(confirmed),
+        Err(fault) => {
+            give_back(io, who, revision);
+            Err(Trouble::Unsure(fault))
+        }
+    }
+}
+
+fn other_keys(io: &mut impl Imports, who: &Identity) -> Result<Vec<String>, Fault> {
+    let mut keys = io.keys(Role::Lease, None, u32::try_from(KEYS_NAMED + 1).unwrap_or(u32::MAX))?;
+    keys.retain(|key| *key != who.lease);
+    keys.truncate(KEYS_NAMED);
+    Ok(keys)
+}

@@ -1,0 +1,246 @@
+//! What is known of a lease: who stands, who holds, what a candidate has seen, what a holder knows.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::imports::Fault;
+
+pub use crate::release::release;
+pub use crate::renew::renew;
+pub use crate::take::take;
+pub use crate::terms::Terms;
+pub use crate::view::{current, list};
+
+/// What an absence is worth; a deleted or surely aged record is free at once under every rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacancy {
+    /// Free at once.
+    Trusted,
+    /// Free once the candidate has seen bucket and record unchanged for a ttl.
+    Watched,
+    /// Free a whole ttl after the absence was first seen.
+    Delayed,
+}
+
+/// Who stands: one lease object of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The lease, which is the key in the bucket.
+    pub lease: String,
+    /// The process.
+    pub instance: String,
+    /// The machine; may be empty.
+    pub host: String,
+    /// What was built; may be empty.
+    pub build: String,
+    /// Made anew for each lease object, never empty.
+    pub nonce: String,
+}
+
+impl Identity {
+    /// Whether a record is this lease object's own. The instance alone would not do: two lease objects of
+    /// one process, or of two that were named alike, would take each other's record for their own.
+    #[must_use]
+    pub fn owns(&self, holder: &Holder) -> bool {
+        holder.instance == self.instance && holder.nonce == self.nonce
+    }
+
+    /// Whether it can tell itself apart from everybody else.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.instance.is_empty() || self.nonce.is_empty() {
+            return Err("a candidate needs an instance and a nonce, or it could not know its own record".into());
+        }
+        Ok(())
+    }
+}
+
+/// Who holds a lease, as its record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub instance: String,
+    /// The machine; empty when not said.
+    pub host: String,
+    /// What was built; empty when not said.
+    pub build: String,
+    /// The epoch; the record's own revision where the holder never renewed.
+    pub epoch: u64,
+    /// When it was taken, by the holder's own time of day.
+    pub taken: String,
+    /// When it was last renewed, by the holder's own time of day.
+    pub renewed: String,
+    /// The lease object; empty for an older controller.
+    pub nonce: String,
+    /// The revision at which this record was read.
+    pub revision: u64,
+}
+
+/// What a candidate has seen, kept for it by the host between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The bucket.
+    pub created: u64,
+    /// The revision of the last record seen.
+    pub revision: Option<u64>,
+    /// Since when nothing changed, steady.
+    pub since_ns: u64,
+}
+
+impl Sighting {
+    /// A sighting that begins now.
+    #[must_use]
+    pub fn new(created: u64, revision: Option<u64>, now_ns: u64) -> Self {
+        Self { created, revision, since_ns: now_ns }
+    }
+
+    /// What is known after a record was seen.
+    #[must_use]
+    pub fn of_record(seen: Option<Self>, created: u64, revision: u64, now_ns: u64) -> Self {
+        let same = |old: &Self| old.created == created && old.revision == Some(revision);
+        seen.filter(same).unwrap_or(Self::new(created, Some(revision), now_ns))
+    }
+
+    /// What is known after no record was seen. Under [`Vacancy::Delayed`] the wait begins with the absence;
+    /// otherwise it began with the last record seen, whose holder cannot have been sure of it for longer.
+    #[must_use]
+    pub fn of_absence(seen: Option<Self>, created: u64, rule: Vacancy, now_ns: u64) -> Self {
+        let counts = |old: &Self| {
+            old.created == created && (rule != Vacancy::Delayed || old.revision.is_none())
+        };
+        seen.filter(counts).unwrap_or(Self::new(created, None, now_ns))
+    }
+}
+
+/// Why a candidate waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The holder, where there is one.
+    pub holder: Option<Holder>,
+    /// To be handed back at the next look.
+    pub sighting: Sighting,
+    /// Not worth looking before this steady instant, unless the key changes.
+    pub again_at_ns: Option<u64>,
+}
+
+/// How sure a holder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// The last write was acknowledged.
+    Sure,
+    /// A renewal failed or got no answer.
+    Unsure,
+    /// A renewal was refused at this steady instant: the gate is shut.
+    Doubted(u64),
+}
+
+/// What a holder knows of its own lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// The revision at which it was taken.
+    pub epoch: u64,
+    /// The revision of one's own last known write.
+    pub revision: u64,
+    /// The bucket it was taken in.
+    pub created: u64,
+    /// When it was taken, RFC 3339.
+    pub taken: String,
+    /// The steady instant at which the gate shuts.
+    pub until_ns: u64,
+    /// Whether the last renewal is certain.
+    pub certainty: Certainty,
+}
+
+/// Why a lease could not be taken; nothing is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The terms do not fit.
+    Misfit(String),
+    /// Who holds it cannot be read.
+    Unreadable(Fault),
+    /// The record is no holder.
+    NotAHolder(String),
+    /// Definitely refused, and nobody holds it.
+    Unwritable(Fault),
+    /// A passing reason, or no answer: look again.
+    Unsure(Fault),
+    /// The highest epoch issued cannot be read.
+    FloorUnreadable(Fault),
+    /// The highest epoch issued leaves no room above it.
+    FloorTooHigh(u64),
+    /// Moving the revisions would drop these other live keys.
+    FloorBlocked(Vec<String>),
+    /// The revisions could not be moved.
+    FloorUnmoved(Fault),
+}
+
+/// How a try to take it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Taken.
+    Taken(Tenure),
+    /// Somebody else's, or not surely free yet.
+    Waiting(Waiting),
+}
+
+/// Why a lease was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The time ran out before a renewal was acknowledged.
+    Overdue,
+    /// Somebody else's record stands there.
+    Superseded(Holder),
+    /// Something that is no holder stands there.
+    Overwritten(String),
+    /// The record is gone.
+    Gone,
+    /// The bucket was raised again from nothing.
+    RaisedAgain,
+}
+
+/// A tenure after a renewal that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setback {
+    /// What is known now.
+    pub tenure: Tenure,
+    /// What happened.
+    pub why: String,
+}
+
+/// How a renewal ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// Renewed.
+    Kept(Tenure),
+    /// Not renewed, not lost.
+    Failed(Setback),
+    /// Refused: the gate shuts now.
+    Refused(Setback),
+    /// Lost, for good.
+    Lost(Loss),
+}
+
+/// How giving back ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Given back.
+    GivenBack,
+    /// No longer one's own; nothing was touched.
+    NotOurs,
+    /// It could not be given back and expires by itself.
+    Left(Fault),
+}
+
+/// A lease and who holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLease {
+    /// The lease.
+    pub name: String,
+    /// The holder, or what stands there instead of one.
+    pub holder: Result<Holder, String>,
+}
+
+/// The sentence for a record that is no holder.
+pub(crate) fn not_a_holder(lease: &str, why: &str) -> String {
+    format!("the record of the lease {lease:?} is no holder: {why}")
+}

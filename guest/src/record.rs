@@ -1,0 +1,94 @@
+//! The record of a lease: JSON that an older controller reads and writes too.
+//!
+//! Fields in this order: `instance, host, build, epoch, taken, renewed, nonce`; times RFC 3339 with
+//! nanoseconds; empty fields are left out, but for the two times. `nonce` is one field more than the
+//! older layout has. Unknown fields are ignored.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::imports::{Entry, Wall};
+use crate::lease::{Holder, Identity};
+
+/// A record over this size is no holder, bytes. Ours have some 300.
+const RECORD_BYTES: usize = 8 << 10;
+
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    instance: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    host: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    build: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    epoch: u64,
+    #[serde(default)]
+    taken: String,
+    #[serde(default)]
+    renewed: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    nonce: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// The holder that an entry names.
+///
+/// # Errors
+/// The entry is no holder, which is not the same as nobody; the text says why.
+pub fn read(entry: &Entry) -> Result<Holder, String> {
+    let size = entry.value.len();
+    if size > RECORD_BYTES {
+        return Err(format!("it has {size} bytes, a holder has at most {RECORD_BYTES}"));
+    }
+    let layout: Layout = serde_json::from_slice(&entry.value).map_err(|why| format!("{why}"))?;
+    if layout.instance.is_empty() {
+        return Err("its instance is empty".into());
+    }
+    Ok(Holder {
+        instance: layout.instance,
+        host: layout.host,
+        build: layout.build,
+        // Taken and never renewed: the epoch is the revision, which no writer knows beforehand.
+        epoch: if layout.epoch == 0 { entry.revision } else { layout.epoch },
+        taken: layout.taken,
+        renewed: layout.renewed,
+        nonce: layout.nonce,
+        revision: entry.revision,
+    })
+}
+
+/// The bytes of a record; `epoch` zero is "not known yet".
+#[must_use]
+pub fn write(who: &Identity, epoch: u64, taken: &str, renewed: &str) -> Vec<u8> {
+    let layout = Layout {
+        instance: who.instance.clone(),
+        host: who.host.clone(),
+        build: who.build.clone(),
+        epoch,
+        taken: taken.into(),
+        renewed: renewed.into(),
+        nonce: who.nonce.clone(),
+    };
+    // Strings and a number: there is nothing in it that could fail to be written.
+    serde_json::to_vec(&layout).unwrap_or_default()
+}
+
+/// The time of day as RFC 3339 in UTC, trailing zeros of the fraction left out, as the older layout does.
+/// A time of day outside the years 0 to 9999 becomes the zero time `0001-01-01T00:00:00Z`.
+#[must_use]
+pub fn rfc3339(wall: Wall) -> String {
+    i32::try_from(wall.nanoseconds)
+        .ok()
+        .and_then(|nanoseconds| Timestamp::new(wall.seconds, nanoseconds).ok())
+        .map(|at| at.to_string())
+        .filter(|text| !text.starts_with('-'))
+        .unwrap_or_else(|| "0001-01-01T00:00:00Z".into())
+}

@@ -1,0 +1,235 @@
+//! Taking a lease: one try, which ends as taken, as waiting, or as trouble, and never as a guess.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::floor;
+use crate::imports::{Fault, Imports, Reading, Role, Write};
+use crate::lease::{
+    Attempt, Certainty, Holder, Identity, Sighting, Tenure, Trouble, Vacancy, Waiting, not_a_holder,
+};
+use crate::record;
+use crate::terms::Terms;
+
+/// Try to take the lease, once. `seen` is what the last try answered to be handed back.
+///
+/// # Errors
+/// [`Trouble`]; nothing is held then, though a write whose answer was lost may have left a record of
+/// one's own, which the next try finds.
+pub fn take(
+    io: &mut impl Imports,
+    terms: &Terms,
+    who: &Identity,
+    rule: Vacancy,
+    seen: Option<Sighting>,
+) -> Result<Attempt, Trouble> {
+    who.check().map_err(Trouble::Misfit)?;
+    let bucket = io.info(Role::Lease).map_err(Trouble::Unreadable)?;
+    terms.fit(&bucket).map_err(Trouble::Misfit)?;
+    let look = Look { terms, who, rule, seen, created: bucket.created };
+
+    let reading = io.get(Role::Lease, &who.lease).map_err(Trouble::Unreadable)?;
+    match look.judge(io, reading)? {
+        Found::Free(sighting) => stand(io, &look, sighting),
+        Found::Ours(own) => adopt(io, &look, own),
+        Found::Wait(waiting) => Ok(Attempt::Waiting(waiting)),
+    }
+}
+
+/// One look at the key: what it is judged by.
+struct Look<'a> {
+    terms: &'a Terms,
+    who: &'a Identity,
+    rule: Vacancy,
+    seen: Option<Sighting>,
+    created: u64,
+}
+
+enum Found {
+    /// Nobody's.
+    Free(Sighting),
+    /// A record of one's own, from a write whose answer was lost.
+    Ours(Holder),
+    /// Somebody else's, or not surely free yet.
+    Wait(Waiting),
+}
+
+impl Look<'_> {
+    fn judge(&self, io: &mut impl Imports, reading: Reading) -> Result<Found, Trouble> {
+        // Read after the answer came: whatever it told was written before this instant.
+        let now = io.now().steady_ns;
+        let (created, seen) = (self.created, self.seen);
+        Ok(match reading {
+            Reading::Found(entry) => {
+                let sighting = Sighting::of_record(seen, created, entry.revision, now);
+                let holder = record::read(&entry)
+                    .map_err(|why| Trouble::NotAHolder(not_a_holder(&self.who.lease, &why)))?;
+                if self.who.owns(&holder) {
+                    Found::Ours(holder)
+                } else {
+                    Found::Wait(Waiting { holder: Some(holder), sighting, again_at_ns: None })
+                }
+            }
+            // Its owner gave it up, or the store vouches for its age.
+            Reading::Deleted(_) | Reading::Aged(_) => Found::Free(Sighting::new(created, None, now)),
+            Reading::Absent => {
+                let sighting = Sighting::of_absence(seen, created, self.rule, now);
+                // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
+                // different rates and for acts under way, here as everywhere.
+                let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
+                if self.rule == Vacancy::Trusted || now >= free_at {
+                    Found::Free(sighting)
+                } else {
+                    Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(free_at) })
+                }
+            }
+        })
+    }
+
+    fn wait(&self, io: &mut impl Imports, created: u64) -> Attempt {
+        let sighting = Sighting::new(created, None, io.now().steady_ns);
+        Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns: None })
+    }
+}
+
+/// A record of one's own that is not yet known to be above the floor: nothing may act on it.
+pub(crate) struct Provisional {
+    pub(crate) epoch: u64,
+    pub(crate) revision: u64,
+    pub(crate) taken: String,
+    /// A steady reading made before the write at `revision` was sent.
+    pub(crate) sent_ns: u64,
+}
+
+/// Create the record of a key that is free.
+fn stand(io: &mut impl Imports, look: &Look<'_>, sighting: Sighting) -> Result<Attempt, Trouble> {
+    match create(io, look.who) {
+        Ok(Created::Ours(ours)) => confirm(io, look, ours),
+        Ok(Created::Lost) => look_again(io, look, None),
+        Err(fault @ Fault::Unknown(_)) => look_again(io, look, Some(fault)),
+        // Surely refused, for good: is it still nobody's? Only then may a caller serve without it.
+        Err(fault @ (Fault::Denied(_) | Fault::TooLarge(_))) => {
+            let reading = io.get(Role::Lease, &look.who.lease).map_err(Trouble::Unreadable)?;
+            match (Look { seen: Some(sighting), ..*look }).judge(io, reading)? {
+                Found::Free(_) => Err(Trouble::Unwritable(fault)),
+                Found::Ours(_) => Err(Trouble::Unsure(fault)),
+                Found::Wait(waiting) => Ok(Attempt::Waiting(waiting)),
+            }
+        }
+        Err(fault @ Fault::MissingBucket(_)) => Err(Trouble::Unreadable(fault)),
+        Err(fault @ Fault::Unavailable(_)) => Err(Trouble::Unsure(fault)),
+    }
+}
+
+pub(crate) enum Created {
+    Ours(Provisional),
+    Lost,
+}
+
+/// Write the record of a key that has none.
+pub(crate) fn create(io: &mut impl Imports, who: &Identity) -> Result<Created, Fault> {
+    let sent = io.now();
+    let taken = record::rfc3339(sent.wall);
+    let value = record::write(who, 0, &taken, &taken);
+    Ok(match io.create(Role::Lease, &who.lease, &value)? {
+        Write::Written(revision) => Created::Ours(Provisional {
+            epoch: revision,
+            revision,
+            taken,
+            sent_ns: sent.steady_ns,
+        }),
+        Write::Stale(_) => Created::Lost,
+    })
+}
+
+/// After a create that was refused, or whose answer was lost: whose record is it?
+fn look_again(io: &mut impl Imports, look: &Look<'_>, lost: Option<Fault>) -> Result<Attempt, Trouble> {
+    let reading = match (io.get(Role::Lease, &look.who.lease), &lost) {
+        (Ok(reading), _) => reading,
+        (Err(_), Some(fault)) => return Err(Trouble::Unsure(fault.clone())),
+        (Err(fault), None) => return Err(Trouble::Unreadable(fault)),
+    };
+    match (look.judge(io, reading)?, lost) {
+        (Found::Ours(own), _) => adopt(io, look, own),
+        // Lost to somebody who is gone again, or a reading that is stale: the next try will tell.
+        (Found::Free(sighting), None) => {
+            Ok(Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns: None }))
+        }
+        // The write may still arrive.
+        (Found::Free(_), Some(fault)) => Err(Trouble::Unsure(fault)),
+        (Found::Wait(waiting), Some(fault)) if waiting.holder.is_none() => Err(Trouble::Unsure(fault)),
+        (Found::Wait(waiting), _) => Ok(Attempt::Waiting(waiting)),
+    }
+}
+
+/// A record of one's own was found: an answer had been lost. It counts once an update at its revision has
+/// won, and is held at its first epoch.
+fn adopt(io: &mut impl Imports, look: &Look<'_>, own: Holder) -> Result<Attempt, Trouble> {
+    if own.epoch > own.revision {
+        let why = format!("it claims epoch {} at revision {}", own.epoch, own.revision);
+        return Err(Trouble::NotAHolder(not_a_holder(&look.who.lease, &why)));
+    }
+    let ours = Provisional { epoch: own.epoch, revision: own.revision, taken: own.taken, sent_ns: 0 };
+    match renew(io, look.who, ours) {
+        Ok(Some(ours)) => confirm(io, look, ours),
+        Ok(None) => Ok(look.wait(io, look.created)),
+        Err(fault) => Err(Trouble::Unsure(fault)),
+    }
+}
+
+/// Write one's own record once more at its revision; `None` when it has moved.
+pub(crate) fn renew(
+    io: &mut impl Imports,
+    who: &Identity,
+    ours: Provisional,
+) -> Result<Option<Provisional>, Fault> {
+    let sent = io.now();
+    let value = record::write(who, ours.epoch, &ours.taken, &record::rfc3339(sent.wall));
+    Ok(match io.update(Role::Lease, &who.lease, &value, ours.revision)? {
+        Write::Written(revision) => Some(Provisional { revision, sent_ns: sent.steady_ns, ..ours }),
+        Write::Stale(_) => None,
+    })
+}
+
+/// From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time.
+/// On every other way out the record is given back.
+fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<Attempt, Trouble> {
+    let created = match io.info(Role::Lease) {
+        Ok(bucket) => bucket.created,
+        Err(fault) => {
+            give_back(io, look.who, ours.revision);
+            return Err(Trouble::Unsure(fault));
+        }
+    };
+    // What was seen was seen in another bucket, so this one's emptiness has not been watched.
+    if created != look.created {
+        give_back(io, look.who, ours.revision);
+        return Ok(look.wait(io, created));
+    }
+    let ours = match floor::clear(io, look.terms, look.who, ours) {
+        Ok(Some(ours)) => ours,
+        Ok(None) => return Ok(look.wait(io, created)),
+        Err(trouble) => return Err(trouble),
+    };
+    let until_ns = look.terms.until(ours.sent_ns);
+    // An answer that comes after its time grants nothing.
+    if io.now().steady_ns >= until_ns {
+        give_back(io, look.who, ours.revision);
+        return Err(Trouble::Unsure(Fault::Unavailable(
+            "taking the lease took longer than the record is good for".into(),
+        )));
+    }
+    Ok(Attempt::Taken(Tenure {
+        epoch: ours.epoch,
+        revision: ours.revision,
+        created,
+        taken: ours.taken,
+        until_ns,
+        certainty: Certainty::Sure,
+    }))
+}
+
+/// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires.
+pub(crate) fn give_back(io: &mut impl Imports, who: &Identity, revision: u64) {
+    let _ = io.delete(Role::Lease, &who.lease, revision);
+}

@@ -1,0 +1,107 @@
+//! The gate that every act passes: two atomics and a clock, no lock, no wait, no policy call.
+//!
+//! Checked under loom (`tests/gate_loom.rs` includes this file with loom's atomics), so it names its atomics
+//! by `super::sync` and uses nothing else.
+
+use super::sync::{AtomicU64, Ordering};
+
+/// Shut, and may be opened again. Any steady reading lies above it.
+const SHUT: u64 = 0;
+/// Shut for good. Any steady reading but zero lies above it too.
+const SEALED: u64 = 1;
+/// Set in the count of permits once the gate is sealed.
+const NO_MORE: u64 = 1 << 63;
+
+/// One lease object's gate: opened, renewed and shut by its keeper, read by everybody.
+#[derive(Debug)]
+pub struct Gate {
+    /// Written before `until` first opens the gate, and never changed: one lease object, one tenure.
+    epoch: AtomicU64,
+    /// The first steady instant, nanoseconds, at which the gate is shut.
+    until: AtomicU64,
+    /// The permits that are out, and `NO_MORE`.
+    permits: AtomicU64,
+}
+
+impl Gate {
+    /// A gate that is shut.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a shut gate is not a default, it is a beginning")]
+    pub fn new() -> Self {
+        Self { epoch: AtomicU64::new(0), until: AtomicU64::new(SHUT), permits: AtomicU64::new(0) }
+    }
+
+    /// The epoch, when the gate is open at the instant that `now` reads.
+    ///
+    /// `until` is read before the clock: the other way round, a thread held up between the two would
+    /// compare an old reading of the clock and pass after its time.
+    #[inline]
+    pub fn pass(&self, now: impl FnOnce() -> u64) -> Option<u64> {
+        let until = self.until.load(Ordering::Acquire);
+        (now() < until).then(|| self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// The instant at which it shuts, when it is open or was when its time ran out.
+    pub fn until(&self) -> Option<u64> {
+        Some(self.until.load(Ordering::Acquire)).filter(|until| *until > SEALED)
+    }
+
+    /// Open the gate, or keep it open, until this instant. `false` when it is sealed.
+    pub fn open(&self, epoch: u64, until: u64) -> bool {
+        let mut seen = self.until.load(Ordering::Acquire);
+        loop {
+            if seen == SEALED {
+                return false;
+            }
+            self.epoch.store(epoch, Ordering::Relaxed);
+            // An exchange, so that a seal set meanwhile is not written over.
+            match self.until.compare_exchange(
+                seen,
+                until.max(SEALED + 1),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Shut the gate for now.
+    pub fn shut(&self) {
+        let mut seen = self.until.load(Ordering::Acquire);
+        while seen != SEALED {
+            match self.until.compare_exchange(seen, SHUT, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Shut the gate for good, and give no permit any more.
+    pub fn seal(&self) {
+        self.until.swap(SEALED, Ordering::AcqRel);
+        self.permits.fetch_or(NO_MORE, Ordering::AcqRel);
+    }
+
+    /// Count an act in, when the gate is open. Each `Some` is owed one [`leave`](Self::leave).
+    pub fn enter(&self, now: impl FnOnce() -> u64) -> Option<u64> {
+        // Counted first and looked at second, so that whoever seals sees either the permit or its refusal.
+        let before = self.permits.fetch_add(1, Ordering::AcqRel);
+        let epoch = if before & NO_MORE == 0 { self.pass(now) } else { None };
+        if epoch.is_none() {
+            self.leave();
+        }
+        epoch
+    }
+
+    /// Count an act out. `true` when it was the last one of a sealed gate.
+    pub fn leave(&self) -> bool {
+        self.permits.fetch_sub(1, Ordering::AcqRel) == NO_MORE + 1
+    }
+
+    /// Whether it is sealed and no act is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.permits.load(Ordering::Acquire) == NO_MORE
+    }
+}

@@ -1,0 +1,327 @@
+//! What a policy reaches, as the host supplies it: a trait, so that a rehearsal or a test supplies another.
+
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::clock::Clock;
+use crate::floor::Floor;
+use crate::gate::Gate;
+use crate::limits;
+use crate::rails::Rails;
+use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write};
+
+/// What a bucket is for, towards a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The leases.
+    Lease,
+    /// The delivery plans in their build phase.
+    Plans,
+    /// The checks that run.
+    Running,
+}
+
+/// How much a policy's message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as WASI has them; documented in wit/log.wit")]
+pub enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+    Critical,
+}
+
+/// One ask of a work queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Its place in the queue's stream.
+    pub sequence: u64,
+    /// When the queue stored it: time since 1970, where the queue says so.
+    pub stored: Option<Duration>,
+    /// What was asked.
+    pub body: Vec<u8>,
+}
+
+/// The imports of one policy call. What a host does not grant is denied, which is what every default body
+/// does. Documented in `wit/`.
+#[async_trait]
+#[expect(missing_docs, reason = "each function is documented where the contract is: in wit/")]
+#[expect(clippy::missing_errors_doc, reason = "as above")]
+pub trait Imports: Send {
+    fn clock(&self) -> Clock;
+
+    fn log(&mut self, level: Level, target: &str, message: &str) {
+        say(level, target, message);
+    }
+
+    async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
+        Err(denied(&format!("to read {key:?} of the bucket {bucket:?}")))
+    }
+
+    async fn create(&mut self, bucket: Role, key: &str, _value: &[u8]) -> Result<Write, Fault> {
+        Err(denied(&format!("to create {key:?} in the bucket {bucket:?}")))
+    }
+
+    async fn update(
+        &mut self,
+        bucket: Role,
+        key: &str,
+        _value: &[u8],
+        expected: u64,
+    ) -> Result<Write, Fault> {
+        Err(denied(&format!("to update {key:?} of the bucket {bucket:?} at revision {expected}")))
+    }
+
+    async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
+        Err(denied(&format!("to delete {key:?} of the bucket {bucket:?} at revision {expected}")))
+    }
+
+    async fn keys(&mut self, bucket: Role, _after: Option<&str>, _most: u32) -> Result<Vec<String>, Fault> {
+        Err(denied(&format!("to list the bucket {bucket:?}")))
+    }
+
+    async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
+        Err(denied(&format!("to look at the bucket {bucket:?}")))
+    }
+
+    async fn last_sequence(&mut self) -> Result<u64, Fault> {
+        Err(denied("to read the bucket's revisions"))
+    }
+
+    async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
+        Err(denied(&format!("to purge the bucket below revision {sequence}")))
+    }
+
+    async fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
+        Err(denied(&format!("to read the queue {queue:?}")))
+    }
+
+    async fn take(&mut self, queue: &str, _within: Duration) -> Result<Option<(u64, Ask)>, Fault> {
+        Err(denied(&format!("to take from the queue {queue:?}")))
+    }
+
+    async fn hand_back(&mut self, ticket: u64, _delay: Duration) -> Result<(), Fault> {
+        Err(denied(&format!("to hand back the ask {ticket}")))
+    }
+
+    async fn floor(&mut self) -> Result<u64, Fault> {
+        Err(denied("to read the highest epoch issued"))
+    }
+
+    fn moved(&mut self, _was: u64, _floor: u64) {}
+}
+
+fn denied(what: &str) -> Fault {
+    Fault::Denied(format!("the policy asked {what}, which this call does not grant"))
+}
+
+/// A policy's words, cut, in the host's log.
+fn say(level: Level, part: &str, message: &str) {
+    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let (part, message) = (cut(part, limits::LOG_TARGET_CHARS), cut(message, limits::LOG_MESSAGE_CHARS));
+    match level {
+        Level::Trace => tracing::trace!(target: "incumbent::policy", part, "{message}"),
+        Level::Debug => tracing::debug!(target: "incumbent::policy", part, "{message}"),
+        Level::Info => tracing::info!(target: "incumbent::policy", part, "{message}"),
+        Level::Warn => tracing::warn!(target: "incumbent::policy", part, "{message}"),
+        Level::Error | Level::Critical => tracing::error!(target: "incumbent::policy", part, "{message}"),
+    }
+}
+
+/// Nothing but a clock: for a call that decides from its arguments.
+pub(crate) struct ClockOnly(pub(crate) Clock);
+
+impl Imports for ClockOnly {
+    fn clock(&self) -> Clock {
+        self.0.clone()
+    }
+}
+
+/// Reading the lease bucket: for people who look.
+pub(crate) struct Looking {
+    pub(crate) clock: Clock,
+    pub(crate) bucket: Arc<dyn Bucket>,
+}
+
+#[async_trait]
+impl Imports for Looking {
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
+        lease_role(bucket)?.get_from(&self.bucket, key).await
+    }
+
+    async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
+        lease_role(bucket)?.keys_from(&self.bucket, after, most).await
+    }
+
+    async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
+        lease_role(bucket)?;
+        self.bucket.info().await
+    }
+}
+
+/// Standing for a lease and holding it: its own key, under the guard rails.
+pub(crate) struct Standing {
+    pub(crate) clock: Clock,
+    pub(crate) bucket: Arc<dyn Bucket>,
+    pub(crate) key: String,
+    pub(crate) rails: Arc<Mutex<Rails>>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) floor: Arc<dyn Floor>,
+    pub(crate) moved: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    /// Whether this call gives the lease back, the only one that may still write once it is finished.
+    pub(crate) releasing: bool,
+}
+
+impl Standing {
+    fn rails(&self) -> MutexGuard<'_, Rails> {
+        self.rails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own_key(&self, bucket: Role, key: &str) -> Result<(), Fault> {
+        lease_role(bucket)?;
+        if key != self.key {
+            return Err(denied(&format!("for the key {key:?} of another lease")));
+        }
+        if self.rails().is_finished() && !self.releasing {
+            return Err(denied(&format!("to write {key:?} after the lease was given back or lost")));
+        }
+        Ok(())
+    }
+
+    fn own_revision(&self, key: &str, expected: u64) -> Result<(), Fault> {
+        if self.rails().owns(expected) {
+            return Ok(());
+        }
+        Err(denied(&format!("to write {key:?} at revision {expected}, which is not known to be its own")))
+    }
+
+    /// Keeps the books of one write.
+    fn settle(&self, ticket: u64, answer: &Result<Write, Fault>) {
+        let mut rails = self.rails();
+        match answer {
+            Ok(Write::Written(revision)) => rails.acknowledged(ticket, *revision),
+            Ok(Write::Stale(_)) => rails.not_applied(ticket),
+            // It may have been applied, or may be yet.
+            Err(Fault::Unknown(_)) => {}
+            Err(_) => rails.not_applied(ticket),
+        }
+    }
+}
+
+#[async_trait]
+impl Imports for Standing {
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
+        let reading = lease_role(bucket)?.get_from(&self.bucket, key).await?;
+        if let Reading::Found(entry) = &reading
+            && key == self.key
+        {
+            self.rails().saw(entry);
+        }
+        Ok(reading)
+    }
+
+    async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
+        self.own_key(bucket, key)?;
+        let ticket = self.rails().sending(value, self.clock.now());
+        let answer = self.bucket.create(key, value).await;
+        self.settle(ticket, &answer);
+        answer
+    }
+
+    async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
+        self.own_key(bucket, key)?;
+        self.own_revision(key, expected)?;
+        let ticket = self.rails().sending(value, self.clock.now());
+        let answer = self.bucket.update(key, value, expected).await;
+        self.settle(ticket, &answer);
+        if matches!(answer, Ok(Write::Stale(_))) {
+            // Refused: shut at once, whatever the policy makes of it.
+            self.gate.shut();
+        }
+        answer
+    }
+
+    async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
+        self.own_key(bucket, key)?;
+        self.own_revision(key, expected)?;
+        // Once a deletion is sent the record may be gone, whatever is answered.
+        self.rails().deleting();
+        self.gate.shut();
+        self.bucket.delete(key, expected).await
+    }
+
+    async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
+        lease_role(bucket)?.keys_from(&self.bucket, after, most).await
+    }
+
+    async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
+        lease_role(bucket)?;
+        self.bucket.info().await
+    }
+
+    async fn last_sequence(&mut self) -> Result<u64, Fault> {
+        self.bucket.last_revision().await
+    }
+
+    async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
+        if !self.rails().owns_key(self.clock.now()) {
+            return Err(denied("to purge the bucket without owning its key"));
+        }
+        if sequence > limits::EPOCH_HIGHEST {
+            return Err(denied(&format!("to purge the bucket below {sequence}, above every epoch")));
+        }
+        self.bucket.purge_below(sequence).await
+    }
+
+    async fn floor(&mut self) -> Result<u64, Fault> {
+        self.floor.highest().await.map_err(|why| Fault::Unavailable(why.to_string()))
+    }
+
+    fn moved(&mut self, was: u64, floor: u64) {
+        (self.moved)(was, floor);
+    }
+}
+
+/// Proof that a call names the lease bucket, the only one granted to it.
+struct LeaseRole;
+
+fn lease_role(bucket: Role) -> Result<LeaseRole, Fault> {
+    match bucket {
+        Role::Lease => Ok(LeaseRole),
+        Role::Plans | Role::Running => Err(denied(&format!("for the bucket {bucket:?}"))),
+    }
+}
+
+impl LeaseRole {
+    async fn get_from(self, bucket: &Arc<dyn Bucket>, key: &str) -> Result<Reading, Fault> {
+        let reading = bucket.get(key).await?;
+        if let Reading::Found(Entry { value, .. }) = &reading {
+            crate::store::check_value(key, value)?;
+        }
+        Ok(reading)
+    }
+
+    async fn keys_from(
+        self,
+        bucket: &Arc<dyn Bucket>,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<String>, Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::KEYS_A_CALL);
+        let keys = bucket.keys().await?;
+        Ok(keys.into_iter().filter(|key| after.is_none_or(|after| key.as_str() > after)).take(most).collect())
+    }
+}

@@ -1,0 +1,108 @@
+//! From bytes to a policy: each step refuses with its own words.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wasmtime::component::Component;
+
+use crate::bindings::{About, ExportsPre};
+use crate::clock::Clock;
+use crate::imports::ClockOnly;
+use crate::limits;
+use crate::policy::{Misdeed, Policy, Runtime};
+
+/// A policy's name and version, bytes.
+const NAME_BYTES: usize = 100;
+
+/// Why bytes are no policy for this host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// More bytes than a policy may have.
+    #[error("it has {0} bytes; a policy has at most {max}", max = limits::COMPONENT_BYTES)]
+    TooLarge(usize),
+    /// Not a component at all.
+    #[error("it is {0}, not a WebAssembly component")]
+    NotAComponent(&'static str),
+    /// A component that does not compile: cut off, damaged, or beyond what policies may use.
+    #[error("it does not compile: {0}")]
+    Broken(String),
+    /// Imports what this host does not offer, or lacks an export.
+    #[error("it is a component of another world: {0}")]
+    OtherWorld(String),
+    /// It cannot say who it is.
+    #[error("it does not say who it is: {0}")]
+    Undescribed(String),
+}
+
+impl Policy {
+    /// Load a policy. Compiles off the async threads.
+    ///
+    /// # Errors
+    /// [`LoadError`], one for each step.
+    pub async fn load(runtime: &Runtime, bytes: &[u8]) -> Result<Self, LoadError> {
+        recognise(bytes)?;
+        let (engine, owned) = (runtime.engine().clone(), bytes.to_vec());
+        // Never text, never precompiled code: that would run as it is.
+        let compiled = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &owned)).await;
+        let component = match compiled {
+            Ok(Ok(component)) => component,
+            Ok(Err(why)) => return Err(LoadError::Broken(format!("{why:#}"))),
+            Err(why) => return Err(LoadError::Broken(format!("the compiler gave up: {why}"))),
+        };
+        let exports = runtime
+            .linker()
+            .instantiate_pre(&component)
+            .and_then(ExportsPre::new)
+            .map_err(|why| LoadError::OtherWorld(format!("{why:#}")))?;
+        let nobody = About { name: "not yet described".into(), version: String::new(), needs: Vec::new() };
+        let mut policy = Self {
+            runtime: runtime.clone(),
+            exports,
+            about: Arc::new(nobody),
+            digest: hex(&Sha256::digest(bytes)).into(),
+            size: bytes.len(),
+        };
+        policy.about = Arc::new(policy.describe().await.map_err(|what| LoadError::Undescribed(what.to_string()))?);
+        Ok(policy)
+    }
+
+    async fn describe(&self) -> Result<About, Misdeed> {
+        let mut call =
+            self.instance("describe", ClockOnly(Clock::machine())).await.map_err(|failed| failed.what)?;
+        let describe = call.exports.incumbent_policy_describe();
+        let answer = describe.call_describe(&mut call.store).await;
+        let about = self.answered("describe", answer).map_err(|failed| failed.what)?;
+        let short = |text: &str| !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(char::is_control);
+        if !short(&about.name) || !short(&about.version) || !about.needs.iter().all(|need| short(need)) {
+            return Err(Misdeed::Broke(format!("its name, version or needs are not 1 to {NAME_BYTES} plain bytes")));
+        }
+        Ok(about)
+    }
+}
+
+/// What kind of file this is, by its first bytes.
+fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
+    if bytes.len() > limits::COMPONENT_BYTES {
+        return Err(LoadError::TooLarge(bytes.len()));
+    }
+    // "\0asm", then a version and a layer: 1 and 0 for a module, 13 and 1 for a component.
+    match bytes {
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => {
+            Err(LoadError::NotAComponent("a core module (componentise it, as host/build.rs does)"))
+        }
+        [0, b'a', b's', b'm', ..] => Err(LoadError::NotAComponent("WebAssembly of an unknown version")),
+        [0x7f, b'E', b'L', b'F', ..] => Err(LoadError::NotAComponent("precompiled code, which is never run")),
+        [] => Err(LoadError::NotAComponent("empty")),
+        _ => Err(LoadError::NotAComponent("something else")),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
