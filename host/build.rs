@@ -12,8 +12,16 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// What a nested cargo may inherit. Everything else (flags, wrappers, the outer build's `CARGO_…`) would
 /// change how the policy is built, or have it built for the host.
 const INHERITED: [&str; 10] = [
-    "PATH", "HOME", "TMPDIR", "LANG", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "SSL_CERT_FILE",
-    "http_proxy", "https_proxy",
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SSL_CERT_FILE",
+    "http_proxy",
+    "https_proxy",
 ];
 const INHERITED_GROUPS: [&str; 4] = ["CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTRIES_", "CARGO_SOURCE_"];
 
@@ -58,7 +66,8 @@ fn toolchain() -> Result<Command, Box<dyn Error>> {
         let answer = Command::new(&rustc).args(what).output().ok()?;
         answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned())
     };
-    let installed = ask(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|dir| Path::new(&dir).is_dir());
+    let installed =
+        ask(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|dir| Path::new(&dir).is_dir());
     if installed && env::var_os("INCUMBENT_DISTRIBUTION_RUSTC").is_none() {
         let mut cargo = clean(env::var("CARGO")?);
         cargo.env("RUSTC", &rustc);

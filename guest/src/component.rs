@@ -56,7 +56,8 @@ impl lease::Guest for Component {
             lease::Vacancy::Watched => l::Vacancy::Watched,
             lease::Vacancy::Delayed => l::Vacancy::Delayed,
         };
-        let seen = seen.map(|s| l::Sighting { created: s.created, revision: s.revision, since_ns: s.since_ns });
+        let seen =
+            seen.map(|s| l::Sighting { created: s.created, revision: s.revision, since_ns: s.since_ns });
         match l::take(&mut Host, &terms.into(), &who.into(), rule, seen) {
             Ok(l::Attempt::Taken(tenure)) => Ok(lease::Attempt::Taken(tenure.into())),
             Ok(l::Attempt::Waiting(waiting)) => Ok(lease::Attempt::Waiting(lease::Waiting {
@@ -100,10 +101,8 @@ impl lease::Guest for Component {
     }
 
     fn list(after: Option<String>, most: u32) -> Result<Vec<lease::HeldLease>, lease::Trouble> {
-        let held = |held: l::HeldLease| lease::HeldLease {
-            name: held.name,
-            holder: held.holder.map(Into::into),
-        };
+        let held =
+            |held: l::HeldLease| lease::HeldLease { name: held.name, holder: held.holder.map(Into::into) };
         l::list(&mut Host, after, most)
             .map(|leases| leases.into_iter().map(held).collect())
             .map_err(Into::into)
@@ -363,13 +362,7 @@ impl From<lease::Terms> for l::Terms {
 
 impl From<lease::Identity> for l::Identity {
     fn from(who: lease::Identity) -> Self {
-        Self {
-            lease: who.lease,
-            instance: who.instance,
-            host: who.host,
-            build: who.build,
-            nonce: who.nonce,
-        }
+        Self { lease: who.lease, instance: who.instance, host: who.host, build: who.build, nonce: who.nonce }
     }
 }
 

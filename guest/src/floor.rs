@@ -75,7 +75,9 @@ fn move_past(
     // Owned by the clock too: past this instant the key may be somebody else's, and the purge would
     // take theirs.
     if io.now().steady_ns >= terms.until(ours.sent_ns) {
-        return Err(Trouble::FloorUnmoved(Fault::Unavailable("the record's time ran out before the move".into())));
+        return Err(Trouble::FloorUnmoved(Fault::Unavailable(
+            "the record's time ran out before the move".into(),
+        )));
     }
     io.purge_below(target).map_err(Trouble::FloorUnmoved)?;
     io.moved(was, floor);

@@ -156,7 +156,9 @@ fn oldest<'a>(io: &mut impl Imports, queues: &'a [String], now: Wall) -> Option<
                 }
             }
             Ok(None) => {}
-            Err(fault) => io.log(Level::Warn, "holds", &format!("the queue {queue:?} is passed over: {fault}")),
+            Err(fault) => {
+                io.log(Level::Warn, "holds", &format!("the queue {queue:?} is passed over: {fault}"))
+            }
         }
     }
     oldest
@@ -215,7 +217,9 @@ pub fn begin(io: &mut impl Imports, plan: &str) -> Result<Building, Fault> {
     };
     match write {
         Write::Written(revision) => Ok(Building { since, revision }),
-        Write::Stale(_) => Err(Fault::Unavailable(format!("another controller writes {plan} at the same time"))),
+        Write::Stale(_) => {
+            Err(Fault::Unavailable(format!("another controller writes {plan} at the same time")))
+        }
     }
 }
 

@@ -49,7 +49,9 @@ impl Identity {
     /// Whether it can tell itself apart from everybody else.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.instance.is_empty() || self.nonce.is_empty() {
-            return Err("a candidate needs an instance and a nonce, or it could not know its own record".into());
+            return Err(
+                "a candidate needs an instance and a nonce, or it could not know its own record".into()
+            );
         }
         Ok(())
     }
@@ -105,9 +107,8 @@ impl Sighting {
     /// otherwise it began with the last record seen, whose holder cannot have been sure of it for longer.
     #[must_use]
     pub fn of_absence(seen: Option<Self>, created: u64, rule: Vacancy, now_ns: u64) -> Self {
-        let counts = |old: &Self| {
-            old.created == created && (rule != Vacancy::Delayed || old.revision.is_none())
-        };
+        let counts =
+            |old: &Self| old.created == created && (rule != Vacancy::Delayed || old.revision.is_none());
         seen.filter(counts).unwrap_or(Self::new(created, None, now_ns))
     }
 }

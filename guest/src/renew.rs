@@ -109,7 +109,9 @@ impl Seen {
     fn of(reading: Reading, who: &Identity, tenure: &Tenure) -> Self {
         let entry = match reading {
             Reading::Found(entry) if entry.revision > tenure.revision => entry,
-            Reading::Found(_) | Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => return Self::Nothing,
+            Reading::Found(_) | Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
+                return Self::Nothing;
+            }
         };
         match holder(&entry, who) {
             Ok(holder) if who.owns(&holder) => Self::OwnNewer(entry.revision),

@@ -132,12 +132,9 @@ pub(crate) fn create(io: &mut impl Imports, who: &Identity) -> Result<Created, F
     let taken = record::rfc3339(sent.wall);
     let value = record::write(who, 0, &taken, &taken);
     Ok(match io.create(Role::Lease, &who.lease, &value)? {
-        Write::Written(revision) => Created::Ours(Provisional {
-            epoch: revision,
-            revision,
-            taken,
-            sent_ns: sent.steady_ns,
-        }),
+        Write::Written(revision) => {
+            Created::Ours(Provisional { epoch: revision, revision, taken, sent_ns: sent.steady_ns })
+        }
         Write::Stale(_) => Created::Lost,
     })
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::clock::{Clock, nanos};
-use crate::imports::{self, Imports};
+use crate::imports;
 use crate::policy::Call;
 use crate::store;
 
@@ -30,8 +30,8 @@ pub(crate) use generated::{Policy as Exports, PolicyPre as ExportsPre};
 pub use generated::exports::incumbent::policy::describe::About;
 pub use generated::exports::incumbent::policy::gate::{Closed, Open, Standing};
 pub use generated::exports::incumbent::policy::lease::{
-    Attempt, Certainty, HeldLease, Holder, Identity, Loss, ReleaseOutcome, Renewal, Setback, Sighting, Tenure,
-    Terms, Trouble, Vacancy, Waiting,
+    Attempt, Certainty, HeldLease, Holder, Identity, Loss, ReleaseOutcome, Renewal, Setback, Sighting,
+    Tenure, Terms, Trouble, Vacancy, Waiting,
 };
 pub use generated::incumbent::policy::kv::Fault as PolicyFault;
 
@@ -57,7 +57,12 @@ impl kv::Host for Call {
         })
     }
 
-    async fn create(&mut self, bucket: kv::Role, key: String, value: Vec<u8>) -> Result<kv::Write, kv::Fault> {
+    async fn create(
+        &mut self,
+        bucket: kv::Role,
+        key: String,
+        value: Vec<u8>,
+    ) -> Result<kv::Write, kv::Fault> {
         Ok(waiting!(self, self.imports.create(bucket.into(), &key, &value))?.into())
     }
 

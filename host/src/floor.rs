@@ -77,7 +77,8 @@ impl FileFloor {
     }
 
     fn write(&self, epoch: u64) -> io::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
         let lock = OpenOptions::new()
             .create(true)

@@ -14,7 +14,7 @@ const NO_MORE: u64 = 1 << 63;
 
 /// One lease object's gate: opened, renewed and shut by its keeper, read by everybody.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     /// Written before `until` first opens the gate, and never changed: one lease object, one tenure.
     epoch: AtomicU64,
     /// The first steady instant, nanoseconds, at which the gate is shut.
@@ -26,8 +26,7 @@ pub struct Gate {
 impl Gate {
     /// A gate that is shut.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "a shut gate is not a default, it is a beginning")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { epoch: AtomicU64::new(0), until: AtomicU64::new(SHUT), permits: AtomicU64::new(0) }
     }
 
@@ -36,18 +35,18 @@ impl Gate {
     /// `until` is read before the clock: the other way round, a thread held up between the two would
     /// compare an old reading of the clock and pass after its time.
     #[inline]
-    pub fn pass(&self, now: impl FnOnce() -> u64) -> Option<u64> {
+    pub(crate) fn pass(&self, now: impl FnOnce() -> u64) -> Option<u64> {
         let until = self.until.load(Ordering::Acquire);
         (now() < until).then(|| self.epoch.load(Ordering::Relaxed))
     }
 
     /// The instant at which it shuts, when it is open or was when its time ran out.
-    pub fn until(&self) -> Option<u64> {
+    pub(crate) fn until(&self) -> Option<u64> {
         Some(self.until.load(Ordering::Acquire)).filter(|until| *until > SEALED)
     }
 
     /// Open the gate, or keep it open, until this instant. `false` when it is sealed.
-    pub fn open(&self, epoch: u64, until: u64) -> bool {
+    pub(crate) fn open(&self, epoch: u64, until: u64) -> bool {
         let mut seen = self.until.load(Ordering::Acquire);
         loop {
             if seen == SEALED {
@@ -68,7 +67,7 @@ impl Gate {
     }
 
     /// Shut the gate for now.
-    pub fn shut(&self) {
+    pub(crate) fn shut(&self) {
         let mut seen = self.until.load(Ordering::Acquire);
         while seen != SEALED {
             match self.until.compare_exchange(seen, SHUT, Ordering::AcqRel, Ordering::Acquire) {
@@ -79,13 +78,13 @@ impl Gate {
     }
 
     /// Shut the gate for good, and give no permit any more.
-    pub fn seal(&self) {
+    pub(crate) fn seal(&self) {
         self.until.swap(SEALED, Ordering::AcqRel);
         self.permits.fetch_or(NO_MORE, Ordering::AcqRel);
     }
 
     /// Count an act in, when the gate is open. Each `Some` is owed one [`leave`](Self::leave).
-    pub fn enter(&self, now: impl FnOnce() -> u64) -> Option<u64> {
+    pub(crate) fn enter(&self, now: impl FnOnce() -> u64) -> Option<u64> {
         // Counted first and looked at second, so that whoever seals sees either the permit or its refusal.
         let before = self.permits.fetch_add(1, Ordering::AcqRel);
         let epoch = if before & NO_MORE == 0 { self.pass(now) } else { None };
@@ -96,12 +95,17 @@ impl Gate {
     }
 
     /// Count an act out. `true` when it was the last one of a sealed gate.
-    pub fn leave(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
         self.permits.fetch_sub(1, Ordering::AcqRel) == NO_MORE + 1
     }
 
+    /// Whether it is shut for good.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.until.load(Ordering::Acquire) == SEALED
+    }
+
     /// Whether it is sealed and no act is under way.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.permits.load(Ordering::Acquire) == NO_MORE
     }
 }

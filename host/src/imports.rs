@@ -51,7 +51,6 @@ pub struct Ask {
 /// does. Documented in `wit/`.
 #[async_trait]
 #[expect(missing_docs, reason = "each function is documented where the contract is: in wit/")]
-#[expect(clippy::missing_errors_doc, reason = "as above")]
 pub trait Imports: Send {
     fn clock(&self) -> Clock;
 

@@ -3,9 +3,11 @@
 
 mod bindings;
 pub mod clock;
+pub mod fence;
 pub mod floor;
 mod gate;
 pub mod imports;
+pub mod lease;
 pub mod limits;
 pub mod policy;
 mod rails;
@@ -15,3 +17,10 @@ pub mod store;
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 }
+
+pub use bindings::{
+    About, Attempt, Certainty, Closed, HeldLease, Holder, Identity, Loss, Open, PolicyFault, ReleaseOutcome,
+    Renewal, Setback, Sighting, Standing, Tenure, Terms, Trouble, Vacancy, Waiting,
+};
+pub use lease::{Lease, LeaseOptions};
+pub use policy::{Policy, Runtime};

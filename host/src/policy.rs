@@ -98,7 +98,11 @@ impl Policy {
         self.size
     }
 
-    pub(crate) async fn check(&self, imports: impl Imports + 'static, terms: Terms) -> Called<Result<(), String>> {
+    pub(crate) async fn check(
+        &self,
+        imports: impl Imports + 'static,
+        terms: Terms,
+    ) -> Called<Result<(), String>> {
         let mut call = self.instance("lease.check", imports).await?;
         let answer = call.exports.incumbent_policy_lease().call_check(&mut call.store, terms).await;
         self.answered("lease.check", answer)
@@ -256,7 +260,11 @@ impl Misdeed {
             Some(trap) => Self::Trapped(trap.to_string()),
             None => {
                 let words = format!("{why:#}");
-                if words.contains("forcing trap when growing") { Self::OutOfMemory } else { Self::Broke(words) }
+                if words.contains("forcing trap when growing") {
+                    Self::OutOfMemory
+                } else {
+                    Self::Broke(words)
+                }
             }
         }
     }

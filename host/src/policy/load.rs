@@ -63,7 +63,8 @@ impl Policy {
             digest: hex(&Sha256::digest(bytes)).into(),
             size: bytes.len(),
         };
-        policy.about = Arc::new(policy.describe().await.map_err(|what| LoadError::Undescribed(what.to_string()))?);
+        policy.about =
+            Arc::new(policy.describe().await.map_err(|what| LoadError::Undescribed(what.to_string()))?);
         Ok(policy)
     }
 
@@ -73,9 +74,12 @@ impl Policy {
         let describe = call.exports.incumbent_policy_describe();
         let answer = describe.call_describe(&mut call.store).await;
         let about = self.answered("describe", answer).map_err(|failed| failed.what)?;
-        let short = |text: &str| !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(char::is_control);
+        let short =
+            |text: &str| !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(char::is_control);
         if !short(&about.name) || !short(&about.version) || !about.needs.iter().all(|need| short(need)) {
-            return Err(Misdeed::Broke(format!("its name, version or needs are not 1 to {NAME_BYTES} plain bytes")));
+            return Err(Misdeed::Broke(format!(
+                "its name, version or needs are not 1 to {NAME_BYTES} plain bytes"
+            )));
         }
         Ok(about)
     }

@@ -91,7 +91,11 @@ impl Runtime {
         // What was waited for the host is given back, so that only computing is charged.
         store.epoch_deadline_callback(|mut cx| {
             let waited = std::mem::take(&mut cx.data_mut().waited);
-            Ok(if waited < TICK { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(ticks(waited)) })
+            Ok(if waited < TICK {
+                UpdateDeadline::Interrupt
+            } else {
+                UpdateDeadline::Continue(ticks(waited))
+            })
         });
         store
     }

@@ -1,0 +1,465 @@
+//! The lease: taken, kept, gated, lost or given back. One lease object has one tenure at the most.
+
+mod error;
+mod event;
+mod keeper;
+mod options;
+mod permit;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use crate::bindings::{
+    Attempt, Closed, Holder, Identity, Sighting, Standing as Where, Tenure, Terms, Vacancy,
+};
+use crate::clock::{Clock, Steady, nanos};
+use crate::floor::Floor;
+use crate::gate::Gate;
+use crate::imports::{ClockOnly, Looking, Standing};
+use crate::limits;
+use crate::policy::{Policy, PolicyError};
+use crate::rails::Rails;
+use crate::store::{Bucket, Store, Watch, check_key};
+
+pub use error::{LeaseError, NotHeld};
+pub use event::{Ended, Event, Released};
+pub use options::{LeaseOptions, Timing};
+pub use permit::Permit;
+
+use keeper::Keeper;
+
+/// One instance's stand for a lease, and its hold of it.
+///
+/// Dropping it shuts the gate and stops renewing; the record is left to expire. Give it back with
+/// [`release`](Self::release).
+#[derive(Debug)]
+pub struct Lease {
+    shared: Arc<Shared>,
+    /// What the candidate has seen so far, and the proof that one take is under way at a time.
+    candidacy: tokio::sync::Mutex<Option<Sighting>>,
+    keeper: OnceLock<mpsc::Sender<oneshot::Sender<Released>>>,
+}
+
+/// What the lease object, its keeper and its permits share.
+struct Shared {
+    policy: Policy,
+    bucket: Arc<dyn Bucket>,
+    who: Identity,
+    terms: Terms,
+    vacancy: Vacancy,
+    clock: Clock,
+    floor: Arc<dyn Floor>,
+    gate: Arc<Gate>,
+    rails: Arc<Mutex<Rails>>,
+    taken: AtomicBool,
+    /// When the last good write was sent, steady nanoseconds; zero before the lease was taken.
+    renewed: AtomicU64,
+    ended: OnceLock<Ended>,
+    over: CancellationToken,
+    quiet: Notify,
+    on_event: options::OnEvent,
+}
+
+impl Lease {
+    /// Stand for a lease in a bucket of a store; nothing is taken yet.
+    ///
+    /// # Errors
+    /// The name does not fit, the bucket is missing or has no ttl, or the timings do not fit it.
+    pub async fn open(
+        policy: &Policy,
+        store: &dyn Store,
+        bucket: &str,
+        options: LeaseOptions,
+    ) -> Result<Self, LeaseError> {
+        check_key(&options.name).map_err(LeaseError::Store)?;
+        let bucket = store.bucket(bucket).await.map_err(LeaseError::Store)?;
+        // The bucket's ttl is the only truth: every instance judges by it.
+        let ttl = bucket.info().await.map_err(LeaseError::Store)?.ttl;
+        if ttl.is_zero() {
+            return Err(LeaseError::Misfit(format!(
+                "the bucket {} keeps its keys for ever, so a holder that died would hold for ever; give it a \
+                 ttl",
+                bucket.name()
+            )));
+        }
+        let terms = options.timing.terms(ttl);
+        let clock = options.clock;
+        policy.check(ClockOnly(clock.clone()), terms).await?.map_err(LeaseError::Misfit)?;
+        let default = if store.keeps_what_it_acknowledged() { Vacancy::Trusted } else { Vacancy::Watched };
+        let validity = Duration::from_nanos(terms.ttl_ns.saturating_sub(terms.margin_ns));
+        Ok(Self {
+            shared: Arc::new(Shared {
+                policy: policy.clone(),
+                bucket,
+                who: Identity {
+                    lease: options.name,
+                    instance: options.instance,
+                    host: options.host,
+                    build: options.build,
+                    nonce: options::nonce().map_err(|why| LeaseError::Nonce(why.to_string()))?,
+                },
+                terms,
+                vacancy: options.vacancy.unwrap_or(default),
+                clock,
+                floor: options.floor,
+                gate: Arc::new(Gate::new()),
+                rails: Arc::new(Mutex::new(Rails::new(validity))),
+                taken: AtomicBool::new(false),
+                renewed: AtomicU64::new(0),
+                ended: OnceLock::new(),
+                over: CancellationToken::new(),
+                quiet: Notify::new(),
+                on_event: options.on_event,
+            }),
+            candidacy: tokio::sync::Mutex::new(None),
+            keeper: OnceLock::new(),
+        })
+    }
+
+    /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch.
+    ///
+    /// What passes by itself (a server away, a busy file) is waited out; it is said once and again when it
+    /// recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
+    /// the next one of this lease object, or expires.
+    ///
+    /// # Errors
+    /// What waiting does not mend.
+    pub async fn take(&self) -> Result<u64, LeaseError> {
+        let shared = &self.shared;
+        let mut candidacy = self.candidacy.lock().await;
+        let mut watch: Option<Box<dyn Watch>> = None;
+        let mut watchable = true;
+        let mut said = Said::default();
+        loop {
+            let pause = match self.attempt(&mut candidacy).await {
+                Ok(Turn::Taken(epoch)) => return Ok(epoch),
+                Ok(Turn::Waiting(holder, again_at)) => {
+                    said.waiting(shared, holder);
+                    // Watched from before the look that counts, so that no change falls between the two.
+                    if watch.is_none() && watchable {
+                        match shared.bucket.watch(&shared.who.lease).await {
+                            Ok(begun) => {
+                                watch = Some(begun);
+                                continue;
+                            }
+                            Err(why) => {
+                                tracing::debug!("no watch on the lease, polling: {why}");
+                                watchable = false;
+                            }
+                        }
+                    }
+                    again_at.map_or(shared.poll(), |at| shared.poll().min(at.since(shared.clock.now())))
+                }
+                Err(why) if why.passes() => {
+                    said.trouble(shared, &why);
+                    shared.poll()
+                }
+                Err(why) => return Err(why),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                going = changed(&mut watch) => if !going { watch = None },
+            }
+            watchable |= watch.is_none();
+        }
+    }
+
+    /// Take the lease if it is free now, and keep it in the background. Answers the epoch.
+    ///
+    /// # Errors
+    /// [`LeaseError::Taken`] and [`LeaseError::NotYetFree`] when it is not, and what a try can run into.
+    pub async fn try_take(&self) -> Result<u64, LeaseError> {
+        let mut candidacy = self.candidacy.lock().await;
+        match self.attempt(&mut candidacy).await? {
+            Turn::Taken(epoch) => Ok(epoch),
+            Turn::Waiting(Some(holder), _) => Err(LeaseError::Taken(Box::new(holder))),
+            Turn::Waiting(None, _) => Err(LeaseError::NotYetFree),
+        }
+    }
+
+    /// The gate: the epoch, while acts may pass. Lock-free, and it waits for nothing.
+    ///
+    /// # Errors
+    /// Why they may not.
+    #[inline]
+    pub fn epoch(&self) -> Result<u64, NotHeld> {
+        self.shared.gate.pass(|| self.shared.clock.now().0).ok_or_else(|| self.shared.why_closed())
+    }
+
+    /// Whether acts may pass now.
+    #[must_use]
+    pub fn held(&self) -> bool {
+        self.epoch().is_ok()
+    }
+
+    /// Guard one act: [`release`](Self::release) waits for it to be dropped.
+    ///
+    /// # Errors
+    /// Why acts may not pass.
+    pub fn permit(&self) -> Result<Permit, NotHeld> {
+        Permit::enter(&self.shared)
+    }
+
+    /// The instant at which the gate shuts unless renewed; `None` before the lease is taken, while a refused
+    /// renewal is looked into, and after its end.
+    #[must_use]
+    pub fn until(&self) -> Option<Steady> {
+        self.shared.gate.until().map(Steady)
+    }
+
+    /// When the last write that counted was sent; `None` before the lease was taken.
+    #[must_use]
+    pub fn renewed(&self) -> Option<Steady> {
+        Some(self.shared.renewed.load(Ordering::Acquire)).filter(|ns| *ns > 0).map(Steady)
+    }
+
+    /// Until the lease is over: lost, or given back.
+    pub fn lost(&self) -> WaitForCancellationFuture<'_> {
+        self.shared.over.cancelled()
+    }
+
+    /// Fires when the lease is over: lost, or given back.
+    #[must_use]
+    pub fn lost_token(&self) -> CancellationToken {
+        self.shared.over.child_token()
+    }
+
+    /// How the lease ended; `None` while it has not.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.shared.ended.get().cloned()
+    }
+
+    /// The timings it stands under.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        self.shared.terms
+    }
+
+    /// Who stands.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.shared.who
+    }
+
+    /// Who holds the lease now, as its record says.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no holder: never "nobody".
+    pub async fn current(&self) -> Result<Option<Holder>, LeaseError> {
+        current(&self.shared.policy, &self.shared.bucket, &self.shared.clock, &self.shared.who.lease).await
+    }
+
+    /// Give the lease back: the gate shuts, the acts under way are waited for, the record is deleted.
+    /// Bounded by [`RELEASE`](limits::RELEASE), and goes on when the caller is cancelled. The lease
+    /// object is finished after it.
+    pub async fn release(&self) -> Released {
+        self.shared.gate.seal();
+        let Some(keeper) = self.keeper.get() else {
+            self.shared.end(Ended::GivenBack);
+            return Released::NeverHeld;
+        };
+        let (answer, answered) = oneshot::channel();
+        // The keeper is gone when the lease was lost, or given back before.
+        if keeper.send(answer).await.is_err() {
+            return Released::NeverHeld;
+        }
+        answered.await.unwrap_or(Released::NeverHeld)
+    }
+
+    async fn attempt(&self, candidacy: &mut Option<Sighting>) -> Result<Turn, LeaseError> {
+        let shared = &self.shared;
+        if let Some(ended) = shared.ended.get() {
+            return Err(LeaseError::Over(ended.clone()));
+        }
+        if self.keeper.get().is_some() {
+            return Ok(Turn::Taken(self.epoch()?));
+        }
+        let call =
+            shared.policy.take(shared.imports(false), shared.terms, &shared.who, shared.vacancy, *candidacy);
+        let tried = tokio::time::timeout(shared.attempt_bound(), call).await;
+        match tried.map_err(|_| LeaseError::TooSlow)??.map_err(LeaseError::from)? {
+            Attempt::Waiting(waiting) => {
+                *candidacy = Some(waiting.sighting);
+                Ok(Turn::Waiting(waiting.holder, waiting.again_at_ns.map(Steady)))
+            }
+            Attempt::Taken(tenure) => self.begin(tenure).await.map(Turn::Taken),
+        }
+    }
+
+    /// From a tenure that the policy answered to a gate that is open: believed, written to the floor, kept.
+    async fn begin(&self, mut tenure: Tenure) -> Result<u64, LeaseError> {
+        let shared = &self.shared;
+        let floor =
+            shared.floor.highest().await.map_err(|why| LeaseError::FloorUnreadable(why.to_string()))?;
+        tenure.until_ns =
+            shared.rails().believe_taken(tenure.epoch, tenure.revision, Steady(tenure.until_ns), floor)?.0;
+        if let Err(why) = self.open_gate(&tenure).await {
+            // Nobody waits for a record that is not acted on. What cannot be deleted expires.
+            let _ = shared.policy.release(shared.imports(true), &shared.who, &tenure).await;
+            return Err(why);
+        }
+        let (epoch, until) = (tenure.epoch, Steady(tenure.until_ns));
+        let (orders, ordered) = mpsc::channel(1);
+        // Takes are serialised, and none begins after this one.
+        let _ = self.keeper.set(orders);
+        (shared.on_event)(&Event::Taken { epoch, until });
+        tokio::spawn(Keeper::new(shared.clone(), tenure).run(ordered));
+        Ok(epoch)
+    }
+
+    async fn open_gate(&self, tenure: &Tenure) -> Result<(), LeaseError> {
+        let shared = &self.shared;
+        // Before the first act: an epoch that is not on record could be issued again.
+        let kept = shared.floor.raise(tenure.epoch).await;
+        kept.map_err(|why| LeaseError::FloorUnwritable(why.to_string()))?;
+        shared.taken.store(true, Ordering::Release);
+        shared.publish(tenure).await?.map_err(|closed| LeaseError::NotOpened(format!("{closed:?}")))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.shared.gate.seal();
+        self.shared.over.cancel();
+    }
+}
+
+/// Who holds a lease, for people who look.
+///
+/// # Errors
+/// It cannot be read, or is no holder: never "nobody".
+pub async fn current(
+    policy: &Policy,
+    bucket: &Arc<dyn Bucket>,
+    clock: &Clock,
+    lease: &str,
+) -> Result<Option<Holder>, LeaseError> {
+    check_key(lease).map_err(LeaseError::Store)?;
+    let looking = Looking { clock: clock.clone(), bucket: bucket.clone() };
+    Ok(policy.current(looking, lease).await??)
+}
+
+/// How one try ended.
+enum Turn {
+    Taken(u64),
+    Waiting(Option<Holder>, Option<Steady>),
+}
+
+/// What was said last, so that it is said once.
+#[derive(Default)]
+struct Said {
+    holder: Option<Option<(String, u64)>>,
+    trouble: bool,
+}
+
+impl Said {
+    fn waiting(&mut self, shared: &Shared, holder: Option<Holder>) {
+        self.trouble = false;
+        let who = holder.as_ref().map(|holder| (holder.instance.clone(), holder.epoch));
+        if self.holder.as_ref() != Some(&who) {
+            self.holder = Some(who);
+            (shared.on_event)(&Event::Waiting { holder });
+        }
+    }
+
+    fn trouble(&mut self, shared: &Shared, why: &LeaseError) {
+        if !std::mem::replace(&mut self.trouble, true) {
+            self.holder = None;
+            (shared.on_event)(&Event::Retrying { why: why.to_string() });
+        }
+    }
+}
+
+async fn changed(watch: &mut Option<Box<dyn Watch>>) -> bool {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Shared {
+    fn rails(&self) -> std::sync::MutexGuard<'_, Rails> {
+        self.rails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn imports(self: &Arc<Self>, releasing: bool) -> Standing {
+        let shared = self.clone();
+        Standing {
+            clock: self.clock.clone(),
+            bucket: self.bucket.clone(),
+            key: self.who.lease.clone(),
+            rails: self.rails.clone(),
+            gate: self.gate.clone(),
+            floor: self.floor.clone(),
+            moved: Arc::new(move |was, floor| (shared.on_event)(&Event::Moved { was, floor })),
+            releasing,
+        }
+    }
+
+    /// Ask the policy for the gate's state under this tenure, and set it. Fails closed.
+    async fn publish(&self, tenure: &Tenure) -> Result<Result<(), Closed>, PolicyError> {
+        let standing = Where::Held(tenure.clone());
+        let answer = self.policy.pass(ClockOnly(self.clock.clone()), &standing).await;
+        match &answer {
+            // Never another epoch, and never longer than the guard rails allow.
+            Ok(Ok(open)) if open.epoch == tenure.epoch => {
+                let until = open.until_ns.min(tenure.until_ns);
+                self.gate.open(open.epoch, until);
+                let validity = self.terms.ttl_ns.saturating_sub(self.terms.margin_ns);
+                self.renewed.store(tenure.until_ns.saturating_sub(validity), Ordering::Release);
+            }
+            _ => self.gate.shut(),
+        }
+        answer.map(|open| open.map(|_| ()))
+    }
+
+    /// The lease object's end, once.
+    fn end(&self, ended: Ended) -> bool {
+        self.gate.seal();
+        self.rails().finish();
+        let first = self.ended.set(ended).is_ok();
+        self.over.cancel();
+        first
+    }
+
+    /// Why the gate is shut. Takes no lock: the gate waits for nothing.
+    fn why_closed(&self) -> NotHeld {
+        match (self.ended.get(), self.gate.until()) {
+            (Some(Ended::Lost(loss)), _) => NotHeld::Lost(Box::new(loss.clone())),
+            (Some(Ended::GivenBack), _) => NotHeld::Released,
+            (None, Some(until)) => NotHeld::Overdue { by: self.clock.now().since(Steady(until)) },
+            (None, None) if self.gate.is_sealed() => NotHeld::Released,
+            (None, None) if self.taken.load(Ordering::Acquire) => NotHeld::Doubted,
+            (None, None) => NotHeld::NotTaken,
+        }
+    }
+
+    /// The poll, give or take a quarter, so that candidates do not all look in the same moment.
+    fn poll(&self) -> Duration {
+        jittered(Duration::from_nanos(self.terms.poll_ns))
+    }
+
+    fn attempt_bound(&self) -> Duration {
+        Duration::from_nanos(self.terms.ttl_ns).max(limits::RELEASE)
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lease").field("who", &self.who).field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+/// A duration, give or take a quarter.
+fn jittered(duration: Duration) -> Duration {
+    let mut byte = [128];
+    // Without randomness it is the plain duration.
+    let _ = getrandom::fill(&mut byte);
+    let per_mille = 750 + u64::from(byte[0]) * 500 / 255;
+    Duration::from_nanos(nanos(duration) / 1000 * per_mille)
+}

@@ -1,0 +1,203 @@
+//! Keeps a lease that was taken: renews it, finds out what became of a renewal, gives it back, or says that
+//! it is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use crate::bindings::{Certainty, Loss, ReleaseOutcome, Renewal, Setback, Tenure};
+use crate::clock::Steady;
+use crate::lease::{Ended, Event, Released, Shared, jittered};
+use crate::limits;
+
+/// How soon a renewal that failed is tried again: this share of the renew interval, within these bounds. Several
+/// tries fit before the gate shuts, and a server that is back is found soon.
+const RETRY_SHARE: u32 = 5;
+const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// How soon one looks again why a renewal was refused; the gate is shut meanwhile.
+const LOOK_SHARE: u32 = 50;
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// The keeper of one tenure.
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    tenure: Tenure,
+    next: Steady,
+}
+
+/// To give the lease back; answered when that is done. The channel's end is the end of the lease object.
+pub(super) type Orders = mpsc::Receiver<oneshot::Sender<Released>>;
+
+enum Step {
+    Again,
+    Over,
+}
+
+impl Keeper {
+    pub(super) fn new(shared: Arc<Shared>, tenure: Tenure) -> Self {
+        let next = sent(&shared, &tenure).plus(renew_every(&shared));
+        Self { shared, tenure, next }
+    }
+
+    /// Until the lease is over.
+    pub(super) async fn run(mut self, mut orders: Orders) {
+        loop {
+            let step = tokio::select! {
+                biased;
+                // A renewal under way is dropped: should it still land, the release finds it.
+                order = orders.recv() => match order {
+                    Some(order) => return self.release(order).await,
+                    // The lease object was dropped: nobody acts, and the record is left to expire.
+                    None => return,
+                },
+                step = self.step() => step,
+            };
+            if matches!(step, Step::Over) {
+                return;
+            }
+        }
+    }
+
+    /// Until the next renewal is due, and the renewal.
+    async fn step(&mut self) -> Step {
+        let due = self.next.min(Steady(self.tenure.until_ns));
+        sleep(due.since(self.shared.clock.now())).await;
+        self.renew().await
+    }
+
+    async fn renew(&mut self) -> Step {
+        let shared = self.shared.clone();
+        let left = Steady(self.tenure.until_ns).since(shared.clock.now());
+        if left.is_zero() {
+            return self.lose(Loss::Overdue);
+        }
+        let call = shared.policy.renew(shared.imports(false), shared.terms, &shared.who, &self.tenure);
+        let renewal = match timeout(left.min(renew_every(&shared)), call).await {
+            Ok(Ok(renewal)) => renewal,
+            Ok(Err(why)) => return self.failed(why.to_string()),
+            Err(_) => return self.failed("no answer in time".into()),
+        };
+        match renewal {
+            Renewal::Lost(loss) => self.lose(loss),
+            Renewal::Kept(tenure) => {
+                if let Err(why) = self.believe(tenure) {
+                    return self.failed(why);
+                }
+                self.next = sent(&shared, &self.tenure).plus(renew_every(&shared));
+                self.publish().await
+            }
+            Renewal::Failed(Setback { tenure, why }) => match self.believe(tenure) {
+                Ok(()) => self.failed(why),
+                Err(lie) => self.failed(lie),
+            },
+            Renewal::Refused(Setback { tenure, why }) => {
+                shared.gate.shut();
+                let before = self.tenure.certainty;
+                if let Err(lie) = self.believe(tenure) {
+                    return self.failed(lie);
+                }
+                self.next = shared.clock.now().plus(pause(&shared, LOOK_SHARE, LOOK));
+                if !matches!(before, Certainty::Doubted(_)) {
+                    (shared.on_event)(&Event::Refused { why });
+                }
+                Step::Again
+            }
+        }
+    }
+
+    /// Take over what the policy answered, as far as the guard rails let it be believed.
+    fn believe(&mut self, mut tenure: Tenure) -> Result<(), String> {
+        let believed = self.shared.rails().believe(tenure.epoch, tenure.revision, Steady(tenure.until_ns));
+        tenure.until_ns = believed.map_err(|lie| format!("the policy is not believed: {lie}"))?.0;
+        self.tenure = tenure;
+        Ok(())
+    }
+
+    async fn publish(&mut self) -> Step {
+        let shared = self.shared.clone();
+        match shared.publish(&self.tenure).await {
+            Ok(Ok(())) => {
+                (shared.on_event)(&Event::Renewed { until: Steady(self.tenure.until_ns) });
+                Step::Again
+            }
+            Ok(Err(closed)) => self.failed(format!("the policy keeps the gate shut: {closed:?}")),
+            Err(why) => self.failed(why.to_string()),
+        }
+    }
+
+    /// Not renewed, and not lost while `until` lies ahead.
+    fn failed(&mut self, why: String) -> Step {
+        if self.tenure.certainty == Certainty::Sure {
+            self.tenure.certainty = Certainty::Unsure;
+        }
+        let now = self.shared.clock.now();
+        if now.0 >= self.tenure.until_ns {
+            return self.lose(Loss::Overdue);
+        }
+        self.next = now.plus(pause(&self.shared, RETRY_SHARE, RETRY));
+        (self.shared.on_event)(&Event::RenewalFailed { why, until: Steady(self.tenure.until_ns) });
+        Step::Again
+    }
+
+    fn lose(&mut self, loss: Loss) -> Step {
+        if self.shared.end(Ended::Lost(loss.clone())) {
+            (self.shared.on_event)(&Event::Lost { epoch: self.tenure.epoch, loss });
+        }
+        Step::Over
+    }
+
+    /// Give the lease back once no act is under way; the gate was sealed when it was ordered.
+    async fn release(self, order: oneshot::Sender<Released>) {
+        let shared = self.shared;
+        let deadline = tokio::time::Instant::now() + limits::RELEASE;
+        let outcome = match tokio::time::timeout_at(deadline, quiet(&shared)).await {
+            Err(_) => Released::Left("acts are still under way".into()),
+            Ok(()) => {
+                let call = shared.policy.release(shared.imports(true), &shared.who, &self.tenure);
+                match tokio::time::timeout_at(deadline, call).await {
+                    Ok(Ok(ReleaseOutcome::GivenBack)) => Released::GivenBack,
+                    Ok(Ok(ReleaseOutcome::NotOurs)) => Released::NotOurs,
+                    Ok(Ok(ReleaseOutcome::Left(fault))) => {
+                        Released::Left(crate::store::Fault::from(fault).to_string())
+                    }
+                    Ok(Err(why)) => Released::Left(why.to_string()),
+                    Err(_) => Released::Left("the store did not answer in time".into()),
+                }
+            }
+        };
+        shared.end(Ended::GivenBack);
+        (shared.on_event)(&Event::Released { epoch: self.tenure.epoch, outcome: outcome.clone() });
+        // Whoever ordered it may be gone; it was done all the same.
+        let _ = order.send(outcome);
+    }
+}
+
+/// Until no act is under way.
+async fn quiet(shared: &Shared) {
+    loop {
+        let last = shared.quiet.notified();
+        tokio::pin!(last);
+        // Listening before looking, so that a permit dropped between the two is heard.
+        last.as_mut().enable();
+        if shared.gate.is_quiet() {
+            return;
+        }
+        last.await;
+    }
+}
+
+fn renew_every(shared: &Shared) -> Duration {
+    Duration::from_nanos(shared.terms.renew_every_ns)
+}
+
+/// When the write that a tenure rests on was sent, at the latest.
+fn sent(shared: &Shared, tenure: &Tenure) -> Steady {
+    Steady(tenure.until_ns.saturating_sub(shared.terms.ttl_ns - shared.terms.margin_ns))
+}
+
+fn pause(shared: &Shared, share: u32, (shortest, longest): (Duration, Duration)) -> Duration {
+    jittered((renew_every(shared) / share).clamp(shortest, longest))
+}

@@ -1,0 +1,113 @@
+//! What a lease object is made with.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bindings::{Terms, Vacancy};
+use crate::clock::{Clock, nanos};
+use crate::floor::{Floor, MemoryFloor};
+use crate::lease::Event;
+
+/// Told of every event, in order; must not block.
+pub(super) type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What a lease object is made with.
+#[derive(Clone)]
+pub struct LeaseOptions {
+    /// The lease: any UTF-8 of 1 to 200 bytes.
+    pub name: String,
+    /// Names this process; the default has the machine, the process number and chance in it.
+    pub instance: String,
+    /// The machine, for people who look. Default: its own name for itself.
+    pub host: String,
+    /// What was built, for people who look. Default: empty.
+    pub build: String,
+    /// The timings.
+    pub timing: Timing,
+    /// What an absence is worth; default by the store.
+    pub vacancy: Option<Vacancy>,
+    /// Where the highest epoch issued is kept. Default: in memory, which is forgotten with the process;
+    /// give a [`FileFloor`](crate::floor::FileFloor) or your own wherever the store may be wiped.
+    pub floor: Arc<dyn Floor>,
+    /// The clock.
+    pub clock: Clock,
+    /// Told of every event, in order; must not block. Default: a line in the log.
+    pub on_event: OnEvent,
+}
+
+impl LeaseOptions {
+    /// The defaults, for this lease.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let chance =
+            nonce().map(|nonce| nonce.chars().take(8).collect()).unwrap_or_else(|_| String::from("0"));
+        Self {
+            name: name.into(),
+            instance: format!("{host}/{}/{chance}", std::process::id()),
+            host,
+            build: String::new(),
+            timing: Timing::default(),
+            vacancy: None,
+            floor: Arc::new(MemoryFloor::default()),
+            clock: Clock::machine(),
+            on_event: Arc::new(|event| match event {
+                Event::Renewed { .. } => tracing::debug!("{event}"),
+                Event::RenewalFailed { .. } | Event::Refused { .. } | Event::Retrying { .. } => {
+                    tracing::warn!("{event}");
+                }
+                Event::Lost { .. } => tracing::error!("{event}"),
+                _ => tracing::info!("{event}"),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for LeaseOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseOptions")
+            .field("name", &self.name)
+            .field("instance", &self.instance)
+            .field("timing", &self.timing)
+            .field("vacancy", &self.vacancy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A lease's timings, but for the ttl, which is the bucket's. What is not given is a share of the ttl:
+/// 15 s make 5 s, 3 s and 1 s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// How often the holder renews. Default: a third of the ttl.
+    pub renew_every: Option<Duration>,
+    /// How long before the record could expire the gate shuts. Default: a fifth of the ttl. With clock rates
+    /// within e, the store's clock stepping by at most s and an act under way for at most f, one incumbent
+    /// needs `margin ≥ 2·e·ttl + s + f`.
+    pub margin: Option<Duration>,
+    /// How often a candidate looks when nothing woke it. Default: a fifteenth of the ttl.
+    pub poll: Option<Duration>,
+}
+
+impl Timing {
+    pub(super) fn terms(&self, ttl: Duration) -> Terms {
+        Terms {
+            ttl_ns: nanos(ttl),
+            renew_every_ns: nanos(self.renew_every.unwrap_or(ttl / 3)),
+            margin_ns: nanos(self.margin.unwrap_or(ttl / 5)),
+            poll_ns: nanos(self.poll.unwrap_or(ttl / 15)),
+        }
+    }
+}
+
+/// 128 bits of chance, hexadecimal.
+pub(super) fn nonce() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
