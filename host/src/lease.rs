@@ -259,16 +259,34 @@ impl Lease {
     /// object is finished after it.
     pub async fn release(&self) -> Released {
         self.shared.gate.seal();
-        let Some(keeper) = self.keeper.get() else {
-            self.shared.end(Ended::GivenBack);
-            return Released::NeverHeld;
-        };
+        let Some(keeper) = self.keeper.get() else { return self.withdraw().await };
         let (answer, answered) = oneshot::channel();
         // The keeper is gone when the lease was lost, or given back before.
         if keeper.send(answer).await.is_err() {
             return Released::NeverHeld;
         }
         answered.await.unwrap_or(Released::NeverHeld)
+    }
+
+    /// End a candidacy. A take cut off in the middle may have left a record, which nobody is to wait for.
+    async fn withdraw(&self) -> Released {
+        let shared = &self.shared;
+        let left = shared.rails().latest();
+        if let (Some(revision), Ok(_)) = (left, self.candidacy.try_lock()) {
+            let tenure = Tenure {
+                epoch: revision,
+                revision,
+                created: 0,
+                taken: String::new(),
+                until_ns: 0,
+                certainty: Certainty::Unsure,
+            };
+            // What cannot be deleted expires.
+            let call = shared.policy.release(shared.imports(true), &shared.who, &tenure);
+            let _ = tokio::time::timeout(limits::RELEASE, call).await;
+        }
+        shared.end(Ended::GivenBack);
+        Released::NeverHeld
     }
 
     async fn attempt(&self, candidacy: &mut Option<Sighting>) -> Result<Turn, LeaseError> {
@@ -342,6 +360,22 @@ pub async fn current(
     check_key(lease).map_err(LeaseError::Store)?;
     let looking = Looking { clock: clock.clone(), bucket: bucket.clone() };
     Ok(policy.current(looking, lease).await??)
+}
+
+/// The leases of a bucket that have a record, in byte order of their names, those after `after`, `most` at
+/// the most.
+///
+/// # Errors
+/// The bucket cannot be read.
+pub async fn list(
+    policy: &Policy,
+    bucket: &Arc<dyn Bucket>,
+    clock: &Clock,
+    after: Option<&str>,
+    most: u32,
+) -> Result<Vec<HeldLease>, LeaseError> {
+    let looking = Looking { clock: clock.clone(), bucket: bucket.clone() };
+    Ok(policy.list(looking, after, most).await??)
 }
 
 /// How one try ended.

@@ -127,6 +127,11 @@ impl Rails {
         self.own.iter().any(|own| own.revision == revision)
     }
 
+    /// The last revision known to be ours, unless a deletion was sent after it.
+    pub(crate) fn latest(&self) -> Option<u64> {
+        self.own.back().filter(|own| own.ticket > self.void).map(|own| own.revision)
+    }
+
     /// Whether the key is ours at this instant, by the clock too, so that a purge takes only our own record.
     pub(crate) fn owns_key(&self, now: Steady) -> bool {
         let valid = |own: &Own| own.ticket > self.void && now < own.sent.plus(self.validity);

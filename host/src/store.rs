@@ -32,6 +32,7 @@
 pub mod memory;
 pub mod name;
 pub mod nats;
+pub mod open;
 pub mod sqlite;
 
 use std::fmt;

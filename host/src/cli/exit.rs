@@ -1,0 +1,103 @@
+//! The exit codes. They are published: scripts and service managers decide by them. Numbers as sysexits.h
+//! has them, where it has one.
+
+use std::process::ExitCode;
+
+use incumbent::guard::GuardError;
+use incumbent::lease::LeaseError;
+use incumbent::policy::LoadError;
+use incumbent::store::Fault;
+use incumbent::store::open::NoStore;
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// `status`: nobody holds it.
+    Nobody = 1,
+    /// The command line does not fit.
+    Usage = 2,
+    /// A record that is no holder, or a file that is no policy.
+    Data = 65,
+    /// The store is out of reach.
+    Unavailable = 69,
+    /// The policy, or this program, failed.
+    Internal = 70,
+    /// The lease was lost: start again.
+    Lost = 75,
+    /// Not allowed.
+    Denied = 77,
+    /// A missing bucket, or settings that do not fit.
+    Config = 78,
+    /// The command is there and cannot be executed.
+    NotExecutable = 126,
+    /// There is no such command.
+    NotFound = 127,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The code for an error.
+pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
+    for cause in why.chain() {
+        if let Some(fault) = cause.downcast_ref::<Fault>() {
+            return of_fault(fault);
+        }
+        if let Some(lease) = cause.downcast_ref::<LeaseError>() {
+            return of_lease(lease);
+        }
+        if cause.is::<LoadError>() {
+            return Exit::Data;
+        }
+        if cause.is::<NoStore>() {
+            return Exit::Usage;
+        }
+        match cause.downcast_ref::<GuardError>() {
+            Some(GuardError::NotFound { .. }) => return Exit::NotFound,
+            Some(GuardError::NotExecutable { .. }) => return Exit::NotExecutable,
+            _ => {}
+        }
+        if let Some(io) = cause.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::NotFound
+        {
+            return Exit::Config;
+        }
+    }
+    Exit::Internal
+}
+
+fn of_fault(fault: &Fault) -> Exit {
+    match fault {
+        Fault::Denied(_) => Exit::Denied,
+        Fault::MissingBucket(_) => Exit::Config,
+        Fault::TooLarge(_) => Exit::Data,
+        Fault::Unavailable(_) | Fault::Unknown(_) => Exit::Unavailable,
+    }
+}
+
+fn of_lease(why: &LeaseError) -> Exit {
+    match why {
+        LeaseError::Store(fault)
+        | LeaseError::Unreadable(fault)
+        | LeaseError::Unwritable(fault)
+        | LeaseError::Unsure(fault)
+        | LeaseError::FloorUnmoved(fault) => of_fault(fault),
+        LeaseError::Misfit(_)
+        | LeaseError::FloorUnreadable(_)
+        | LeaseError::FloorUnwritable(_)
+        | LeaseError::FloorTooHigh(_)
+        | LeaseError::FloorBlocked(_) => Exit::Config,
+        LeaseError::NotAHolder(_) => Exit::Data,
+        LeaseError::TooSlow => Exit::Unavailable,
+        LeaseError::Taken(_) | LeaseError::NotYetFree | LeaseError::Shut(_) | LeaseError::Over(_) => Exit::Lost,
+        LeaseError::Policy(_) | LeaseError::Lied(_) | LeaseError::NotOpened(_) | LeaseError::Nonce(_) => {
+            Exit::Internal
+        }
+    }
+}

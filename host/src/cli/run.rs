@@ -1,0 +1,162 @@
+//! A command that runs while the lease is held, and is dead before another instance could take it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use incumbent::clock::Steady;
+use incumbent::guard::{GuardOptions, Guarded, Status};
+use incumbent::lease::{Event, Lease, LeaseOptions};
+use incumbent::policy::{Policy, Runtime};
+use incumbent::store::Store;
+use tokio::sync::watch;
+
+use super::args::Run;
+use super::exit::Exit;
+use super::{policy, say, state};
+
+mod signals;
+
+use signals::Signals;
+
+/// `incumbent run`.
+pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
+    // Listening first, so that no signal ends this process without the lease being given back.
+    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let store = state::open_store(&args.store, &args.bucket, args.ttl).await?;
+    if let Some(ttl) = args.ttl {
+        agree(&*store, &args.bucket.bucket, ttl).await?;
+    }
+    let policy = policy::load(&Runtime::new()?, args.policy.as_deref()).await?;
+    loop {
+        let stand = Stand::new(&args, as_json, &policy, &*store).await?;
+        match stand.serve(&args, &mut signals).await? {
+            End::Lost if args.again => {}
+            End::Lost => return Ok(Exit::Lost.into()),
+            End::Code(code) => return Ok(ExitCode::from(code)),
+        }
+    }
+}
+
+/// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored.
+async fn agree(store: &dyn Store, bucket: &str, ttl: std::time::Duration) -> anyhow::Result<()> {
+    let has = store.bucket(bucket).await?.info().await?.ttl;
+    if has == ttl {
+        return Ok(());
+    }
+    let (has, ttl) = (humantime::format_duration(has), humantime::format_duration(ttl));
+    let text = format!("the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket");
+    Err(incumbent::lease::LeaseError::Misfit(text).into())
+}
+
+enum End {
+    Lost,
+    Code(u8),
+}
+
+/// One stand for the lease.
+struct Stand {
+    lease: Lease,
+    until: watch::Receiver<Option<Steady>>,
+}
+
+impl Stand {
+    async fn new(args: &Run, as_json: bool, policy: &Policy, store: &dyn Store) -> anyhow::Result<Self> {
+        let (told, until) = watch::channel(None);
+        let mut options = LeaseOptions::new(args.lease.as_str());
+        if let Some(instance) = &args.instance {
+            options.instance.clone_from(instance);
+        }
+        options.timing = args.timing();
+        options.vacancy = args.vacancy.map(Into::into);
+        options.floor = state::floor(args)?;
+        let name = args.lease.clone();
+        options.on_event = Arc::new(move |event: &Event| {
+            if let Event::Taken { until, .. } | Event::Renewed { until } = event {
+                told.send_replace(Some(*until));
+            }
+            say::event(&name, event, as_json, tracing::enabled!(tracing::Level::INFO));
+        });
+        let lease = Lease::open(policy, store, &args.bucket.bucket, options).await?;
+        Ok(Self { lease, until })
+    }
+
+    /// Takes the lease, runs the command, gives the lease back.
+    async fn serve(mut self, args: &Run, signals: &mut Signals) -> anyhow::Result<End> {
+        let epoch = tokio::select! {
+            taken = self.lease.take() => taken?,
+            signal = signals.next() => {
+                self.lease.release().await;
+                return Ok(End::Code(after_signal(signal)));
+            }
+        };
+        let started = self.start(args, epoch).await;
+        let mut command = match started {
+            Ok(command) => command,
+            Err(why) => {
+                self.lease.release().await;
+                return Err(why);
+            }
+        };
+        let lost = self.lease.lost_token();
+        let ended = loop {
+            tokio::select! {
+                ended = command.wait() => break ended,
+                // The guardian ends the command by itself, should this process not get to it.
+                () = lost.cancelled(), if !lost.is_cancelled() => command.end(),
+                signal = signals.next() => forward(&command, signal),
+                Ok(()) = self.until.changed() => {
+                    let until = *self.until.borrow_and_update();
+                    if let Some(until) = until
+                        && let Err(why) = command.extend(until)
+                    {
+                        tracing::warn!("{why}");
+                    }
+                }
+            }
+        };
+        let was_lost = self.lease.ended().is_some();
+        if !ended.all_gone {
+            say::error("not all that the command started is gone, so the lease is left to expire");
+        } else if !was_lost {
+            self.lease.release().await;
+        }
+        Ok(match ended.status {
+            _ if was_lost => End::Lost,
+            Status::Exit(code) => End::Code(u8::try_from(code).unwrap_or(u8::MAX)),
+            Status::Signal(signal) => End::Code(after_signal(signal)),
+            Status::GuardianDied => {
+                say::error("the guardian of the command was killed, and the command with it");
+                End::Code(Exit::Internal as u8)
+            }
+        })
+    }
+
+    async fn start(&mut self, args: &Run, epoch: u64) -> anyhow::Result<Guarded> {
+        let until = self.until.borrow_and_update().context("the lease was taken without a time")?;
+        let env = [
+            ("INCUMBENT_LEASE", args.lease.clone()),
+            ("INCUMBENT_EPOCH", epoch.to_string()),
+            ("INCUMBENT_INSTANCE", self.lease.identity().instance.clone()),
+        ];
+        let options = GuardOptions {
+            command: args.command.clone(),
+            env: env.map(|(name, value)| (name.into(), value)).into(),
+            until,
+            grace: args.grace,
+            executable: None,
+        };
+        Ok(Guarded::spawn(options).await?)
+    }
+}
+
+fn forward(command: &Guarded, signal: i32) {
+    if let Err(why) = command.signal(signal) {
+        tracing::warn!("signal {signal} was not passed on: {why}");
+    }
+}
+
+/// What shells say of a process that a signal ended.
+fn after_signal(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
+}

@@ -1,0 +1,89 @@
+//! Who holds what.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use incumbent::clock::Clock;
+use incumbent::lease;
+use incumbent::policy::{Policy, Runtime};
+use incumbent::{HeldLease, Holder};
+use serde_json::{Value, json};
+
+use super::args::{List, Status};
+use super::exit::Exit;
+use super::state::open_store;
+
+/// Rows asked for at a time.
+const PAGE: u32 = 500;
+
+/// `incumbent status`.
+pub(crate) async fn status(args: &Status, as_json: bool) -> anyhow::Result<ExitCode> {
+    let store = open_store(&args.store, &args.bucket, None).await?;
+    let bucket = store.bucket(&args.bucket.bucket).await?;
+    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let holder = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await?;
+    if as_json {
+        println!("{}", json!({ "lease": args.lease, "holder": holder.as_ref().map(holder_json) }));
+    } else {
+        match &holder {
+            Some(holder) => println!("{}", line(holder)),
+            None => println!("nobody holds {}", args.lease),
+        }
+    }
+    Ok(if holder.is_some() { Exit::Done } else { Exit::Nobody }.into())
+}
+
+/// `incumbent list`.
+pub(crate) async fn list(args: &List, as_json: bool) -> anyhow::Result<ExitCode> {
+    let store = open_store(&args.store, &args.bucket, None).await?;
+    let bucket = store.bucket(&args.bucket.bucket).await?;
+    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let mut leases: Vec<HeldLease> = Vec::new();
+    loop {
+        let after = leases.last().map(|lease| lease.name.clone());
+        let page = lease::list(&policy, &bucket, &Clock::machine(), after.as_deref(), PAGE).await?;
+        // A page without anything new is the end.
+        if page.last().is_none_or(|last| Some(&last.name) <= after.as_ref()) {
+            break;
+        }
+        leases.extend(page);
+    }
+    if as_json {
+        let rows: Vec<Value> = leases.iter().map(row).collect();
+        println!("{}", serde_json::to_string(&rows).context("the list cannot be written as JSON")?);
+    } else {
+        for lease in &leases {
+            match &lease.holder {
+                Ok(holder) => println!("{}  {}", lease.name, line(holder)),
+                Err(what) => println!("{}  {what}", lease.name),
+            }
+        }
+    }
+    let broken = leases.iter().any(|lease| lease.holder.is_err());
+    Ok(if broken { Exit::Data } else { Exit::Done }.into())
+}
+
+fn row(lease: &HeldLease) -> Value {
+    match &lease.holder {
+        Ok(holder) => json!({ "lease": lease.name, "holder": holder_json(holder) }),
+        Err(what) => json!({ "lease": lease.name, "error": what }),
+    }
+}
+
+fn line(holder: &Holder) -> String {
+    let Holder { instance, epoch, taken, renewed, .. } = holder;
+    format!("{instance}  epoch {epoch}  taken {taken}  renewed {renewed}")
+}
+
+/// A holder as JSON.
+pub(crate) fn holder_json(holder: &Holder) -> Value {
+    json!({
+        "instance": holder.instance,
+        "host": holder.host,
+        "build": holder.build,
+        "epoch": holder.epoch,
+        "taken": holder.taken,
+        "renewed": holder.renewed,
+        "revision": holder.revision,
+    })
+}
