@@ -22,3 +22,7 @@ pub const TTL_LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The highest epoch, 2⁵³: above it a JSON reader that keeps numbers as doubles confuses neighbours,
 /// and from 2⁶² on a NATS file store loses what it acknowledged.
 pub const EPOCH_HIGHEST: u64 = 1 << 53;
+
+/// The highest revision a bucket is moved to, 2⁶¹: writes never bring it from there to 2⁶², the first that
+/// a NATS file store loses, nor to 2⁶³, the first that SQLite cannot hold.
+pub const REVISION_HIGHEST: u64 = 1 << 61;
