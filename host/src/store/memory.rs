@@ -142,8 +142,7 @@ impl State {
             return Ok(Write::Stale(standing));
         }
         self.last_revision += 1; // A purge cannot bring it near the end: see `check_purge`.
-        let record =
-            Record { revision: self.last_revision, written: now, value: value.map(<[u8]>::to_vec) };
+        let record = Record { revision: self.last_revision, written: now, value: value.map(<[u8]>::to_vec) };
         self.records.insert(key.into(), record);
         // Markers go in the end, or a bucket of ever new names would grow for ever.
         self.records.retain(|_, record| now.since(record.written) < self.ttl * 2);
