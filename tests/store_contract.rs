@@ -2,7 +2,7 @@
 //! its own for each of them.
 
 mod buckets;
-mod races;
+pub(crate) mod races;
 mod time;
 mod writes;
 

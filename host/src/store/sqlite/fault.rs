@@ -95,6 +95,9 @@ fn certain(error: &Error, about: impl Display) -> Fault {
         ErrorCode::DatabaseCorrupt => {
             Fault::Unavailable(format!("{about}: the file is damaged ({error}); restore it, or move it away"))
         }
+        ErrorCode::CannotOpen => Fault::Unavailable(format!(
+            "{about}: {error}; look at the folder's permissions and the limit of open files"
+        )),
         ErrorCode::DiskFull => Fault::Unavailable(format!("{about}: the disk is full; make room")),
         _ => Fault::Unavailable(format!("{about}: {error}; try again")),
     }

@@ -67,7 +67,12 @@ impl File {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&self.path, flags)?;
+        let mut connection = Connection::open_with_flags(&self.path, flags).map_err(|error| {
+            if self.path.exists() {
+                return error.into();
+            }
+            denied(&self.path, &format!("cannot be made ({error})"), "give a path on a disk of this machine")
+        })?;
         wait_until(&mut connection, deadline)?;
         bound(&connection)?;
         if connection.is_readonly("main")? {
