@@ -256,3 +256,18 @@ pub fn check_config(name: &str, config: &BucketConfig) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+/// Refuses a purge that no bucket outlives: at 0 or 1 some servers wipe it, and above
+/// [`REVISION_HIGHEST`](crate::limits::REVISION_HIGHEST) some forget what they acknowledged.
+///
+/// # Errors
+/// [`Fault::Denied`] with the figure and the bounds.
+pub fn check_purge(bucket: &str, revision: u64) -> Result<(), Fault> {
+    let highest = crate::limits::REVISION_HIGHEST;
+    if revision < 2 || revision > highest {
+        return Err(Fault::Denied(format!(
+            "a purge below {revision} does not fit the bucket {bucket}; give it 2 to {highest}"
+        )));
+    }
+    Ok(())
+}
