@@ -30,7 +30,7 @@ pub use event::{Ended, Event, Released};
 pub use options::{LeaseOptions, Timing};
 pub use permit::Permit;
 
-use keeper::Keeper;
+use keeper::{Keeper, Order};
 
 /// One instance's stand for a lease, and its hold of it.
 ///
@@ -41,7 +41,7 @@ pub struct Lease {
     shared: Arc<Shared>,
     /// What the candidate has seen so far, and the proof that one take is under way at a time.
     candidacy: tokio::sync::Mutex<Option<Sighting>>,
-    keeper: OnceLock<mpsc::Sender<oneshot::Sender<Released>>>,
+    keeper: OnceLock<mpsc::Sender<Order>>,
 }
 
 /// What the lease object, its keeper and its permits share.
@@ -254,6 +254,21 @@ impl Lease {
         current(&self.shared.policy, &self.shared.bucket, &self.shared.clock, &self.shared.who.lease).await
     }
 
+    /// Renew now, beside the renewals that the keeper makes by itself.
+    ///
+    /// # Errors
+    /// Why the gate is shut afterwards. A renewal that failed while the last one still counts is no error.
+    pub async fn renew(&self) -> Result<u64, NotHeld> {
+        let (answer, answered) = oneshot::channel();
+        if let Some(keeper) = self.keeper.get()
+            && keeper.send(Order::Renew(answer)).await.is_ok()
+        {
+            // The keeper drops it unanswered when the lease is lost meanwhile; the gate tells.
+            let _ = answered.await;
+        }
+        self.epoch()
+    }
+
     /// Give the lease back: the gate shuts, the acts under way are waited for, the record is deleted.
     /// Bounded by [`RELEASE`](limits::RELEASE), and goes on when the caller is cancelled. The lease
     /// object is finished after it.
@@ -262,7 +277,7 @@ impl Lease {
         let Some(keeper) = self.keeper.get() else { return self.withdraw().await };
         let (answer, answered) = oneshot::channel();
         // The keeper is gone when the lease was lost, or given back before.
-        if keeper.send(answer).await.is_err() {
+        if keeper.send(Order::Release(answer)).await.is_err() {
             return Released::NeverHeld;
         }
         answered.await.unwrap_or(Released::NeverHeld)

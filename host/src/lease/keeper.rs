@@ -28,8 +28,14 @@ pub(super) struct Keeper {
     next: Steady,
 }
 
-/// To give the lease back; answered when that is done. The channel's end is the end of the lease object.
-pub(super) type Orders = mpsc::Receiver<oneshot::Sender<Released>>;
+/// What the lease object asks of its keeper; answered when it is done. The channel's end is the end of the
+/// lease object.
+pub(super) enum Order {
+    /// Renew now.
+    Renew(oneshot::Sender<()>),
+    /// Give the lease back.
+    Release(oneshot::Sender<Released>),
+}
 
 enum Step {
     Again,
@@ -43,13 +49,19 @@ impl Keeper {
     }
 
     /// Until the lease is over.
-    pub(super) async fn run(mut self, mut orders: Orders) {
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
             let step = tokio::select! {
                 biased;
-                // A renewal under way is dropped: should it still land, the release finds it.
+                // A renewal under way is dropped: should it still land, the next look finds it.
                 order = orders.recv() => match order {
-                    Some(order) => return self.release(order).await,
+                    Some(Order::Release(answer)) => return self.release(answer).await,
+                    Some(Order::Renew(answer)) => {
+                        let step = self.renew().await;
+                        // Whoever asked may be gone.
+                        let _ = answer.send(());
+                        step
+                    }
                     // The lease object was dropped: nobody acts, and the record is left to expire.
                     None => return,
                 },
