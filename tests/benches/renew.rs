@@ -1,0 +1,69 @@
+//! A renewal through the component against a raw update of the same record on the same server, one after
+//! the other in turn; and the memory of an idle holder. Prints ratios and figures.
+
+use std::time::{Duration, Instant};
+
+use incumbent::store::nats::{Nats, NatsOptions};
+use incumbent::store::{BucketConfig, Store as _};
+use incumbent::{Lease, LeaseOptions, Policy, Runtime};
+use incumbent_tests::nats::NatsServer;
+use incumbent_tests::running::Arena;
+
+/// Pairs measured, after a tenth as many that are not.
+const PAIRS: usize = 5000;
+
+fn main() -> anyhow::Result<()> {
+    // `cargo test` runs benches once for whether they run at all.
+    let pairs = if std::env::args().any(|argument| argument == "--bench") { PAIRS } else { 10 };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(renew(pairs))?;
+    memory()
+}
+
+async fn renew(pairs: usize) -> anyhow::Result<()> {
+    let server = NatsServer::start()?;
+    let store = Nats::connect(NatsOptions::new(server.url())).await?;
+    let config = BucketConfig { ttl: Duration::from_secs(3600), replicas: 1 };
+    store.create_bucket("leases", &config).await?;
+    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let lease = Lease::open(&policy, &store, "leases", LeaseOptions::new("bench")).await?;
+    lease.take().await?;
+
+    let raw = async_nats::connect(server.url()).await?;
+    let raw = async_nats::jetstream::new(raw).get_key_value("leases").await?;
+    let value = vec![b'x'; 250];
+    let mut revision = raw.create("raw", value.clone().into()).await?;
+
+    let (mut renewals, mut updates) = (Vec::new(), Vec::new());
+    for _ in 0..pairs + pairs / 10 {
+        let began = Instant::now();
+        lease.renew().await?;
+        renewals.push(began.elapsed());
+
+        let began = Instant::now();
+        revision = raw.update("raw", value.clone().into(), revision).await?;
+        updates.push(began.elapsed());
+    }
+    let (renewal, update) = (median(renewals.split_off(pairs / 10)), median(updates.split_off(pairs / 10)));
+    println!(
+        "renewal through the component / raw update, median of {pairs}: {renewal:?} / {update:?} = {:.2}",
+        renewal.as_secs_f64() / update.as_secs_f64()
+    );
+    lease.release().await;
+    Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// What a process that holds a lease and does nothing else has needed at the most.
+fn memory() -> anyhow::Result<()> {
+    let arena = Arena::sqlite(&[])?;
+    let mut holder = arena.stand_with("alice", &["sleep", "999"])?;
+    holder.hears("taken at epoch")?;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", holder.id()))?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: not told");
+    println!("peak memory of an idle holder: {}", peak.trim_start_matches("VmHWM:").trim());
+    Ok(())
+}
