@@ -64,7 +64,7 @@ pub(super) async fn one_of_update_and_delete_at_a_revision_wins<S: Subject>() ->
     let bucket = subject.bucket().await?;
     let at = won(bucket.create("lease", b"alice").await?)?;
     let either = |bucket: Arc<dyn Bucket>, number: usize| async move {
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             bucket.update("lease", b"bob", at).await
         } else {
             bucket.delete("lease", at).await
@@ -73,10 +73,10 @@ pub(super) async fn one_of_update_and_delete_at_a_revision_wins<S: Subject>() ->
     let winners = hundred(&subject, either).await?;
     ensure!(winners.len() == 1, "{winners:?}");
     let (number, revision) = winners[0];
-    match number % 2 {
-        0 => stands(&bucket, "lease", b"bob", revision).await?,
-        _ => ensure!(!matches!(bucket.get("lease").await?, Reading::Found(_))),
+    if number.is_multiple_of(2) {
+        return stands(&bucket, "lease", b"bob", revision).await;
     }
+    ensure!(!matches!(bucket.get("lease").await?, Reading::Found(_)));
     Ok(())
 }
 

@@ -124,13 +124,15 @@ pub(super) async fn aged_keys_are_not_listed<S: Subject>() -> Result<()> {
     Ok(())
 }
 
-/// Waits for wakes until the key is as `expected`; a wake for nothing is allowed, a missing one is not.
-async fn woken(
+/// Lets `act` happen while the watcher already waits, and waits for wakes until the key is as `expected`: a
+/// wake for nothing is allowed, a missing one is not.
+async fn woken<T>(
     watch: &mut Box<dyn Watch>,
     bucket: &Arc<dyn Bucket>,
     key: &str,
+    act: impl Future<Output = Result<T>>,
     expected: impl Fn(&Reading) -> bool,
-) -> Result<()> {
+) -> Result<T> {
     let mut last = None;
     let waiting = async {
         loop {
@@ -142,24 +144,39 @@ async fn woken(
             last = Some(reading);
         }
     };
-    match tokio::time::timeout(GENEROUS, waiting).await {
-        Ok(done) => done,
+    let later = async {
+        // Only makes it likelier that the watcher waits; whatever comes first, it has to be woken.
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        act.await
+    };
+    match tokio::time::timeout(GENEROUS, async { tokio::try_join!(waiting, later) }).await {
+        Ok(done) => Ok(done?.1),
         Err(_) => bail!("no wake for {key:?}, last seen as {last:?}"),
     }
+}
+
+fn is_free(reading: &Reading) -> bool {
+    !is_held(reading)
+}
+
+fn is_held(reading: &Reading) -> bool {
+    matches!(reading, Reading::Found(_))
+}
+
+fn is_value(value: &'static [u8]) -> impl Fn(&Reading) -> bool {
+    move |reading| matches!(reading, Reading::Found(entry) if entry.value == value)
 }
 
 pub(super) async fn a_watcher_is_woken_by_create_update_and_delete<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;
     let mut watch = bucket.watch("lease").await?;
-    let is =
-        |at: u64| move |reading: &Reading| matches!(reading, Reading::Found(entry) if entry.revision == at);
-    let created = won(bucket.create("lease", b"alice").await?)?;
-    woken(&mut watch, &bucket, "lease", is(created)).await?;
-    let updated = won(bucket.update("lease", b"alice", created).await?)?;
-    woken(&mut watch, &bucket, "lease", is(updated)).await?;
-    won(bucket.delete("lease", updated).await?)?;
-    woken(&mut watch, &bucket, "lease", |reading| !matches!(reading, Reading::Found(_))).await?;
+    let create = async { won(bucket.create("lease", b"1").await?) };
+    let created = woken(&mut watch, &bucket, "lease", create, is_value(b"1")).await?;
+    let update = async { won(bucket.update("lease", b"2", created).await?) };
+    let updated = woken(&mut watch, &bucket, "lease", update, is_value(b"2")).await?;
+    let delete = async { won(bucket.delete("lease", updated).await?) };
+    woken(&mut watch, &bucket, "lease", delete, is_free).await?;
     drop(watch);
     let again = won(bucket.create("lease", b"bob").await?)?;
     stands(&bucket, "lease", b"bob", again).await
@@ -168,16 +185,16 @@ pub(super) async fn a_watcher_is_woken_by_create_update_and_delete<S: Subject>()
 pub(super) async fn a_watcher_is_woken_by_another_connection<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let (alice, bob) = (subject.bucket().await?, subject.bucket().await?);
-    let mut revision = won(alice.create("labeler:did:plc:abc", b"alice").await?)?;
-    let mut watch = bob.watch("labeler:did:plc:abc").await?;
-    for _ in 0..3 {
-        revision = won(alice.update("labeler:did:plc:abc", b"alice", revision).await?)?;
-        let renewed =
-            |reading: &Reading| matches!(reading, Reading::Found(entry) if entry.revision == revision);
-        woken(&mut watch, &bob, "labeler:did:plc:abc", renewed).await?;
-    }
-    won(alice.delete("labeler:did:plc:abc", revision).await?)?;
-    woken(&mut watch, &bob, "labeler:did:plc:abc", |reading| !matches!(reading, Reading::Found(_))).await
+    let key = "labeler:did:plc:abc";
+    let created = won(alice.create(key, b"1").await?)?;
+    let mut watch = bob.watch(key).await?;
+    let update = async { won(alice.update(key, b"2", created).await?) };
+    let updated = woken(&mut watch, &bob, key, update, is_value(b"2")).await?;
+    let update = async { won(alice.update(key, b"3", updated).await?) };
+    let updated = woken(&mut watch, &bob, key, update, is_value(b"3")).await?;
+    let delete = async { won(alice.delete(key, updated).await?) };
+    woken(&mut watch, &bob, key, delete, is_free).await?;
+    Ok(())
 }
 
 pub(super) async fn a_watcher_is_woken_when_the_key_ages_out<S: Subject>() -> Result<()> {
@@ -186,20 +203,24 @@ pub(super) async fn a_watcher_is_woken_when_the_key_ages_out<S: Subject>() -> Re
     if !bucket.info().await?.markers {
         return Ok(()); // It says itself that watchers see nothing of it, and the caller polls.
     }
-    won(bucket.create("lease", b"alice").await?)?;
     let mut watch = bucket.watch("lease").await?;
-    subject.pass(S::TTL).await;
-    woken(&mut watch, &bucket, "lease", |reading| !matches!(reading, Reading::Found(_))).await
+    let create = async { won(bucket.create("lease", b"alice").await?) };
+    // Whatever it reads as by then: a short ttl may be over.
+    woken(&mut watch, &bucket, "lease", create, |_| true).await?;
+    let pass = async {
+        subject.pass(S::TTL).await;
+        Ok(())
+    };
+    woken(&mut watch, &bucket, "lease", pass, is_free).await
 }
 
 pub(super) async fn two_watchers_of_a_key_are_both_woken<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;
     let (mut first, mut second) = (bucket.watch("lease").await?, bucket.watch("lease").await?);
-    won(bucket.create("lease", b"alice").await?)?;
-    let held = |reading: &Reading| matches!(reading, Reading::Found(_));
-    woken(&mut first, &bucket, "lease", held).await?;
-    woken(&mut second, &bucket, "lease", held).await
+    let create = async { won(bucket.create("lease", b"alice").await?) };
+    woken(&mut first, &bucket, "lease", create, is_held).await?;
+    woken(&mut second, &bucket, "lease", async { Ok(()) }, is_held).await
 }
 
 /// Tries of what a busy machine may spoil.

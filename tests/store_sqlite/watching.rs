@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use incumbent::store::Watch;
+use incumbent::store::sqlite::Sqlite;
+use incumbent::store::{BucketConfig, Store, Watch};
 use tokio::task::JoinSet;
 
 use super::{GENEROUS, Home, TTL, won};
@@ -63,5 +64,20 @@ async fn a_watch_begun_after_all_others_ended_is_woken() -> Result<()> {
         // Around the time at which the thread looks whether anybody still listens.
         tokio::time::sleep(Duration::from_millis(10 * round)).await;
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_ends_when_its_file_stays_out_of_reach() -> Result<()> {
+    let home = Home::new()?;
+    let store = Sqlite::open(&home.path(), home.clock.clone(), Duration::from_secs(1)).await?;
+    let bucket = store.create_bucket("leases", &BucketConfig { ttl: TTL, replicas: 1 }).await?;
+    let mut watch = bucket.watch("lease").await?;
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{suffix}", home.path().display()))?;
+    }
+    std::fs::write(home.path(), "somebody's notes, and no database".repeat(100))?;
+    let ended = async { while watch.changed().await {} };
+    tokio::time::timeout(GENEROUS, ended).await?;
     Ok(())
 }

@@ -82,9 +82,8 @@ impl Watching {
             std::thread::park_timeout(LOOK_EVERY);
             let mut watched = self.lock();
             watched.marks.retain(|_, mark| mark.receiver_count() > 0);
-            // Under the lock, so that nobody counts on a thread that is about to end. When the file stays
-            // out of reach, every watcher hears that its watch ended.
-            if watched.marks.is_empty() || answered.elapsed() > self.timeout {
+            // Under the lock, so that nobody counts on a thread that is about to end.
+            if watched.marks.is_empty() {
                 *watched = Watched::default();
                 return;
             }
@@ -94,8 +93,13 @@ impl Watching {
                 Ok(()) => answered = Instant::now(),
                 Err(failed) => {
                     tracing::debug!(fault = %file.tell(failed), "a look for changes failed");
-                    self.lock().more = true;
-                    std::thread::sleep(LOOK_EVERY);
+                    let mut watched = self.lock();
+                    if answered.elapsed() > self.timeout {
+                        // The file stays out of reach: every watcher hears that its watch ended.
+                        *watched = Watched::default();
+                        return;
+                    }
+                    watched.more = true;
                 }
             }
         }
