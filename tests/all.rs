@@ -2,4 +2,5 @@
 
 mod store_contract;
 mod store_nats;
+mod store_nats_faults;
 mod store_sqlite;

@@ -1,1 +1,221 @@
-//! To come.
+//! A store for many machines: a bucket is a NATS JetStream key-value bucket.
+//!
+//! It is one that the `nats` command and every other client read: the stream `KV_<bucket>`, a key on
+//! `$KV.<bucket>.<token>`, the token as in [`name`](super::name). What JetStream adds to the contract:
+//!
+//! * Writes carry the expected revision, all of them, because any write may be sent late: what is queued in
+//!   the client, or already in the kernel, is applied when a frozen or restarted server wakes, long after the
+//!   caller was told that it failed.
+//! * Ages are kept by the server's wall clock, some 0.3 s late at most, never early by that clock.
+//! * A server that is wiped, or loses power without `sync_interval: always`, forgets what it acknowledged.
+//!
+//! # Permissions
+//!
+//! | for | publish | subscribe |
+//! |---|---|---|
+//! | everything | `$JS.API.STREAM.INFO.KV_B` | `_INBOX.>` |
+//! | reading | `$JS.API.STREAM.MSG.GET.KV_B` | |
+//! | holding the key K | `$KV.B.K` | |
+//! | watching the key K | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.K` | |
+//! | listing keys | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.>` | |
+//! | raising the floor | `$JS.API.STREAM.PURGE.KV_B` | |
+//! | making the bucket | `$JS.API.STREAM.CREATE.KV_B` | |
+
+mod bucket;
+mod connect;
+mod errors;
+mod link;
+mod listen;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_trait::async_trait;
+use semver::Version;
+
+use self::bucket::NatsBucket;
+pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
+use self::errors::{Call, Doing};
+use self::link::Link;
+use super::{Bucket, BucketConfig, Fault, Store, check_config};
+use crate::limits::TTL_SHORTEST;
+
+/// The first server that leaves a marker where a key aged out.
+const MARKERS_SINCE: Version = Version::new(2, 11, 0);
+
+/// Servers take no shorter life of a marker than this, and count it in whole seconds.
+const MARKER_SHORTEST: Duration = Duration::from_secs(1);
+
+/// A connection to NATS.
+#[derive(Debug)]
+pub struct Nats {
+    link: Arc<Link>,
+    warned_of_memory: AtomicBool,
+}
+
+impl Nats {
+    /// Connect. A connection that is lost later comes back by itself; calls made without one are
+    /// [`Fault::Unavailable`].
+    ///
+    /// # Errors
+    /// [`Fault::Denied`] for an address that cannot be read, wrong credentials or a server older than
+    /// [`OLDEST_SERVER`]; [`Fault::Unavailable`] when no server answers.
+    pub async fn connect(options: NatsOptions) -> Result<Self, Fault> {
+        let link = connect::connect(&options).await?;
+        Ok(Self { link: Arc::new(link), warned_of_memory: AtomicBool::new(false) })
+    }
+
+    fn opened(&self, name: &str, info: &Info) -> Result<Arc<dyn Bucket>, Fault> {
+        let config = &info.config;
+        let own_subject = format!("$KV.{name}.>");
+        if config.mirror.is_some() || !config.subjects.contains(&own_subject) {
+            return Err(Fault::Denied(format!(
+                "the stream KV_{name} on {} is no bucket that can be written: it does not take {own_subject} \
+                 itself; use the bucket that it mirrors",
+                self.link.servers()
+            )));
+        }
+        if config.storage == StorageType::Memory
+            && config.num_replicas == 1
+            && !self.warned_of_memory.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                bucket = name,
+                "kept in one server's memory: gone, with every lease, when it restarts"
+            );
+        }
+        Ok(Arc::new(NatsBucket::new(Arc::clone(&self.link), name)))
+    }
+}
+
+#[async_trait]
+impl Store for Nats {
+    async fn bucket(&self, name: &str) -> Result<Arc<dyn Bucket>, Fault> {
+        // Its name is part of a subject; the settings given here always fit.
+        check_config(name, &BucketConfig { ttl: TTL_SHORTEST, replicas: 1 })?;
+        let call = Call { doing: Doing::Read("open"), key: None, bucket: name, servers: self.link.servers() };
+        let info = bucket::stream(&self.link, &call, self.link.deadline()).await?;
+        self.opened(name, &info)
+    }
+
+    async fn create_bucket(&self, name: &str, config: &BucketConfig) -> Result<Arc<dyn Bucket>, Fault> {
+        check_config(name, config)?;
+        let deadline = self.link.deadline();
+        let call =
+            Call { doing: Doing::Write("create"), key: None, bucket: name, servers: self.link.servers() };
+        let markers = self.link.server_version().map_err(Fault::Denied)? >= MARKERS_SINCE;
+        let wanted = stream_config(name, config, markers);
+        let info = match self.link.api::<Info>(&format!("STREAM.CREATE.KV_{name}"), &wanted, deadline).await {
+            Ok(Ok(info)) => info,
+            // It is there with settings that differ somewhere; those that matter are compared below.
+            Ok(Err(refusal)) if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST => {
+                bucket::stream(&self.link, &call, deadline).await?
+            }
+            Ok(Err(refusal)) => return Err(call.refused(&refusal)),
+            Err(link::Trouble::NobodyThere) => return Err(call.jetstream_off()),
+            Err(trouble) => return Err(call.unanswered(trouble)),
+        };
+        let (ttl, replicas) = (info.config.max_age, info.config.num_replicas);
+        if ttl != config.ttl || replicas != config.replicas {
+            return Err(Fault::Denied(format!(
+                "the bucket {name:?} on {} has a ttl of {ttl:?} and {replicas} replicas; {:?} and {} were asked \
+                 for; use it as it is, or another name",
+                self.link.servers(),
+                config.ttl,
+                config.replicas
+            )));
+        }
+        self.opened(name, &info)
+    }
+
+    /// A NATS server can be wiped, and by default syncs to its disk every two minutes.
+    fn keeps_what_it_acknowledged(&self) -> bool {
+        false
+    }
+}
+
+/// The stream of a key-value bucket, as every NATS client makes it.
+fn stream_config(name: &str, config: &BucketConfig, markers: bool) -> Config {
+    Config {
+        name: format!("KV_{name}"),
+        subjects: vec![format!("$KV.{name}.>")],
+        max_messages: -1,
+        max_bytes: -1,
+        max_message_size: -1,
+        max_messages_per_subject: 1,
+        max_age: config.ttl,
+        // The server wants it no longer than the age.
+        duplicate_window: config.ttl.min(Duration::from_secs(120)),
+        storage: StorageType::File,
+        num_replicas: config.replicas,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        allow_message_ttl: markers,
+        // As long as the key lived, so that whoever looks again within a ttl learns that it aged out.
+        subject_delete_marker_ttl: markers.then(|| whole_seconds(config.ttl).max(MARKER_SHORTEST)),
+        ..Config::default()
+    }
+}
+
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs() + u64::from(duration.subsec_nanos() > 0))
+}
+
+/// What a key's last message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Value,
+    Deleted,
+    Aged,
+    /// Purged by somebody, for a reason of their own.
+    Purged,
+}
+
+fn kind_of(headers: &HeaderMap) -> Last {
+    let header = |name: &str| headers.get(name).map(|value| value.as_str());
+    match (header("KV-Operation"), header("Nats-Marker-Reason")) {
+        (Some("DEL"), _) => Last::Deleted,
+        (_, Some("MaxAge")) => Last::Aged,
+        (Some("PURGE"), _) | (_, Some("Purge" | "Remove")) => Last::Purged,
+        _ => Last::Value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_stays_exact_and_a_marker_counts_whole_seconds() {
+        let config = |ttl| stream_config("b", &BucketConfig { ttl, replicas: 1 }, true);
+        let odd = config(Duration::from_millis(999));
+        assert_eq!(odd.max_age, Duration::from_millis(999));
+        assert_eq!(odd.duplicate_window, Duration::from_millis(999));
+        assert_eq!(odd.subject_delete_marker_ttl, Some(Duration::from_secs(1)));
+        let longer = config(Duration::from_millis(15_001));
+        assert_eq!(longer.subject_delete_marker_ttl, Some(Duration::from_secs(16)));
+    }
+
+    #[test]
+    fn markers_are_told_apart() {
+        let kind = |pairs: &[(&str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, *value);
+            }
+            kind_of(&headers)
+        };
+        assert_eq!(kind(&[]), Last::Value);
+        assert_eq!(kind(&[("KV-Operation", "DEL")]), Last::Deleted);
+        assert_eq!(kind(&[("KV-Operation", "PURGE")]), Last::Purged);
+        assert_eq!(kind(&[("KV-Operation", "PURGE"), ("Nats-Marker-Reason", "MaxAge")]), Last::Aged);
+        assert_eq!(kind(&[("Nats-Marker-Reason", "MaxAge")]), Last::Aged);
+        assert_eq!(kind(&[("Nats-Marker-Reason", "Remove")]), Last::Purged);
+    }
+}

@@ -1,0 +1,298 @@
+//! One bucket: reads by its leader, writes by compare-and-set.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::stream::{Info, PurgeResponse, RawMessage};
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::errors::{self, Call, Doing};
+use super::link::{self, Link, Trouble};
+use super::listen::{self, NatsWatch};
+use super::{Last, kind_of};
+use crate::limits::VALUE_BYTES;
+use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Watch, Write, check_key, check_value, name};
+
+/// Revisions remembered as those of a value. A miss costs one more read.
+const VALUES_REMEMBERED: usize = 1024;
+
+/// The highest revision to purge below. From 2^62 on a file store acknowledges what it cannot read.
+const PURGE_HIGHEST: u64 = 1 << 61;
+
+#[derive(Debug)]
+pub(super) struct NatsBucket {
+    link: Arc<Link>,
+    name: String,
+    /// Revisions at which a value stands or stood. The server lets a marker be updated at its revision like
+    /// any value; what a revision holds never changes, so one that was a value still is.
+    values: Mutex<VecDeque<u64>>,
+}
+
+/// What a key's last message is, markers told apart.
+enum Stands {
+    Value(Entry),
+    Marker(Last, u64),
+    Nothing,
+}
+
+enum Cas {
+    Won(u64),
+    Lost,
+}
+
+impl NatsBucket {
+    pub(super) fn new(link: Arc<Link>, name: &str) -> Self {
+        Self { link, name: name.into(), values: Mutex::default() }
+    }
+
+    fn call<'a>(&'a self, doing: Doing, key: Option<&'a str>) -> Call<'a> {
+        Call { doing, key, bucket: &self.name, servers: self.link.servers() }
+    }
+
+    fn subject(&self, key: &str) -> String {
+        format!("$KV.{}.{}", self.name, name::encode(key))
+    }
+
+    /// The last message of a key, asked of the stream's leader: a replica's may be older, and even the leader's
+    /// proves nothing.
+    async fn look(&self, key: &str, deadline: Instant) -> Result<Stands, Fault> {
+        #[derive(Deserialize)]
+        struct Got {
+            message: RawMessage,
+        }
+
+        let call = self.call(Doing::Read("read"), Some(key));
+        let ask = format!("STREAM.MSG.GET.KV_{}", self.name);
+        let body = json!({ "last_by_subj": self.subject(key) });
+        let got = match self.link.api::<Got>(&ask, &body, deadline).await {
+            Ok(Ok(got)) => got,
+            Ok(Err(refusal)) if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
+                return Ok(Stands::Nothing);
+            }
+            Ok(Err(refusal)) => return Err(call.refused(&refusal)),
+            Err(trouble) => return Err(unanswered(&self.link, &call, trouble, deadline).await),
+        };
+        let message: StreamMessage = got.message.try_into().map_err(|error| {
+            Fault::Unavailable(format!("cannot {call}: what stands there is no message: {error}"))
+        })?;
+        let revision = message.sequence;
+        match kind_of(&message.headers) {
+            Last::Value if message.payload.len() > VALUE_BYTES => Err(Fault::TooLarge(format!(
+                "cannot {call}: its value has {} bytes; the limit is {VALUE_BYTES}",
+                message.payload.len()
+            ))),
+            Last::Value => {
+                self.remember(revision);
+                Ok(Stands::Value(Entry { revision, value: message.payload.into() }))
+            }
+            marker => Ok(Stands::Marker(marker, revision)),
+        }
+    }
+
+    /// Publish on the key's subject, if its last revision is still the expected one.
+    async fn cas(
+        &self,
+        call: &Call<'_>,
+        key: &str,
+        mut headers: HeaderMap,
+        value: &[u8],
+        expected: u64,
+        deadline: Instant,
+    ) -> Result<Cas, Fault> {
+        headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
+        let subject = self.subject(key);
+        // A second try for what a replicated stream says once after a purge.
+        for last_try in [false, true] {
+            let answer = self.link.ask(&subject, Some(headers.clone()), value.to_vec(), deadline).await;
+            match answer.and_then(|answer| link::read_answer::<PublishAck>(&answer)) {
+                Ok(Ok(ack)) => return Ok(Cas::Won(ack.sequence)),
+                Ok(Err(refusal)) if errors::lost_race(&refusal) => return Ok(Cas::Lost),
+                Ok(Err(refusal)) if refusal.error_code() == errors::STORE_FAILED && !last_try => {}
+                Ok(Err(refusal)) => return Err(call.refused(&refusal)),
+                Err(trouble) => return Err(unanswered(&self.link, call, trouble, deadline).await),
+            }
+        }
+        Ok(Cas::Lost)
+    }
+
+    /// Update or delete, which need a value at the expected revision.
+    async fn replace(
+        &self,
+        call: &Call<'_>,
+        key: &str,
+        headers: HeaderMap,
+        value: &[u8],
+        expected: u64,
+    ) -> Result<Write, Fault> {
+        // Revision zero is the server's way to say "no message", and would create.
+        if expected == 0 {
+            return Ok(Write::Stale(None));
+        }
+        let deadline = self.link.deadline();
+        if !self.remembers(expected) {
+            match self.look(key, deadline).await {
+                Ok(Stands::Marker(_, revision)) if revision == expected => return Ok(Write::Stale(None)),
+                // Any other reading may be stale, so it is left to the server.
+                Ok(_) | Err(Fault::TooLarge(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        match self.cas(call, key, headers, value, expected, deadline).await? {
+            Cas::Won(revision) => Ok(Write::Written(revision)),
+            Cas::Lost => Ok(Write::Stale(None)),
+        }
+    }
+
+    fn remember(&self, revision: u64) {
+        let mut values = self.values();
+        if values.contains(&revision) {
+            return;
+        }
+        if values.len() == VALUES_REMEMBERED {
+            values.pop_front();
+        }
+        values.push_back(revision);
+    }
+
+    fn remembers(&self, revision: u64) -> bool {
+        self.values().iter().rev().any(|&value| value == revision)
+    }
+
+    fn values(&self) -> MutexGuard<'_, VecDeque<u64>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Bucket for NatsBucket {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn get(&self, key: &str) -> Result<Reading, Fault> {
+        check_key(key)?;
+        Ok(match self.look(key, self.link.deadline()).await? {
+            Stands::Value(entry) => Reading::Found(entry),
+            Stands::Marker(Last::Deleted, revision) => Reading::Deleted(revision),
+            Stands::Marker(Last::Aged, revision) => Reading::Aged(revision),
+            Stands::Marker(..) | Stands::Nothing => Reading::Absent,
+        })
+    }
+
+    async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault> {
+        check_key(key)?;
+        check_value(key, value)?;
+        let deadline = self.link.deadline();
+        let call = self.call(Doing::Write("create"), Some(key));
+        let mut expected = 0;
+        for last_try in [false, true] {
+            match self.cas(&call, key, HeaderMap::new(), value, expected, deadline).await? {
+                Cas::Won(revision) => {
+                    self.remember(revision);
+                    return Ok(Write::Written(revision));
+                }
+                Cas::Lost if last_try => break,
+                // The key had a message. Under a marker it is free, at the marker's revision.
+                Cas::Lost => match self.look(key, deadline).await? {
+                    Stands::Value(entry) => return Ok(Write::Stale(Some(entry))),
+                    Stands::Marker(_, revision) => expected = revision,
+                    Stands::Nothing => {}
+                },
+            }
+        }
+        Ok(Write::Stale(None))
+    }
+
+    async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
+        check_key(key)?;
+        check_value(key, value)?;
+        let call = self.call(Doing::Write("update"), Some(key));
+        let write = self.replace(&call, key, HeaderMap::new(), value, expected).await?;
+        if let Write::Written(revision) = write {
+            self.remember(revision);
+        }
+        Ok(write)
+    }
+
+    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
+        check_key(key)?;
+        let call = self.call(Doing::Write("delete"), Some(key));
+        let mut headers = HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        self.replace(&call, key, headers, &[], expected).await
+    }
+
+    async fn keys(&self) -> Result<Vec<String>, Fault> {
+        listen::keys(&self.link, &self.name, self.link.deadline()).await
+    }
+
+    async fn info(&self) -> Result<BucketInfo, Fault> {
+        let call = self.call(Doing::Read("read the state of"), None);
+        let info = stream(&self.link, &call, self.link.deadline()).await?;
+        Ok(BucketInfo {
+            created: u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(0),
+            ttl: info.config.max_age,
+            markers: info.config.subject_delete_marker_ttl.is_some_and(|ttl| !ttl.is_zero()),
+        })
+    }
+
+    async fn last_revision(&self) -> Result<u64, Fault> {
+        let call = self.call(Doing::Read("read the last revision of"), None);
+        Ok(stream(&self.link, &call, self.link.deadline()).await?.state.last_sequence)
+    }
+
+    async fn purge_below(&self, revision: u64) -> Result<u64, Fault> {
+        let call = self.call(Doing::Write("purge"), None);
+        if !(2..=PURGE_HIGHEST).contains(&revision) {
+            return Err(Fault::Denied(format!(
+                "cannot {call} below {revision}: servers take 0 and 1 for \"everything\", and above \
+                 {PURGE_HIGHEST} they lose what they acknowledged"
+            )));
+        }
+        let deadline = self.link.deadline();
+        let ask = format!("STREAM.PURGE.KV_{}", self.name);
+        match self.link.api::<PurgeResponse>(&ask, &json!({ "seq": revision }), deadline).await {
+            Ok(Ok(answer)) => Ok(answer.purged),
+            Ok(Err(refusal)) => Err(call.refused(&refusal)),
+            Err(trouble) => Err(unanswered(&self.link, &call, trouble, deadline).await),
+        }
+    }
+
+    async fn watch(&self, key: &str) -> Result<Box<dyn Watch>, Fault> {
+        check_key(key)?;
+        let watch = NatsWatch::begin(Arc::clone(&self.link), &self.name, key, self.subject(key)).await?;
+        Ok(Box::new(watch))
+    }
+}
+
+/// The bucket's stream as it is now.
+pub(super) async fn stream(link: &Link, call: &Call<'_>, deadline: Instant) -> Result<Info, Fault> {
+    match link.api(&format!("STREAM.INFO.KV_{}", call.bucket), &json!({}), deadline).await {
+        Ok(Ok(info)) => Ok(info),
+        Ok(Err(refusal)) => Err(call.refused(&refusal)),
+        // JetStream's own subjects are served by every server that has it.
+        Err(Trouble::NobodyThere) if !link.client().server_info().jetstream => Err(call.jetstream_off()),
+        Err(trouble) => Err(call.unanswered(trouble)),
+    }
+}
+
+/// The fault of a request without an answer. Where nobody serves its subject, the stream is looked up: it may
+/// be gone, or without a leader for a moment.
+pub(super) async fn unanswered(link: &Link, call: &Call<'_>, trouble: Trouble, deadline: Instant) -> Fault {
+    if !matches!(trouble, Trouble::NobodyThere) {
+        return call.unanswered(trouble);
+    }
+    // Nothing was applied, so the look is a read whatever the call was.
+    let look = Call { doing: Doing::Read("find"), ..*call };
+    match stream(link, &look, deadline).await {
+        Err(fault @ (Fault::MissingBucket(_) | Fault::Denied(_))) => fault,
+        _ => call.unanswered(Trouble::NobodyThere),
+    }
+}
