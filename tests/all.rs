@@ -2,5 +2,4 @@
 
 mod store_contract;
 mod store_nats;
-mod store_nats_faults;
 mod store_sqlite;

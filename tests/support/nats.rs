@@ -179,8 +179,8 @@ impl NatsServer {
     fn port_chosen(&self) -> Result<Option<u16>> {
         // The file is named after the program, which need not be called nats-server.
         let ending = format!("_{}.ports", self.child.as_ref().map_or(0, Child::id));
-        let files = fs::read_dir(self.folder())?.filter_map(|file| Some(file.ok()?.path()));
-        let Some(file) = files.into_iter().find(|file| file.to_string_lossy().ends_with(&ending)) else {
+        let mut files = fs::read_dir(self.folder())?.filter_map(|file| Some(file.ok()?.path()));
+        let Some(file) = files.find(|file| file.to_string_lossy().ends_with(&ending)) else {
             return Ok(None);
         };
         // It is there before its content is.

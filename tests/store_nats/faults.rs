@@ -1,4 +1,4 @@
-//! NATS with a server that goes away, freezes, forgets, and with answers that are lost on the way.
+//! A server that goes away, freezes, forgets, and with answers that are lost on the way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +9,7 @@ use incumbent::store::{Bucket, Fault, Reading, Store as _, Watch, Write};
 use incumbent_tests::nats::NatsServer;
 use incumbent_tests::proxy::Proxy;
 
-use crate::store_nats::{TTL, leases, written};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::{PATIENCE, TTL, leases, written};
 
 /// Long enough to connect on a busy machine; some tests wait for it to pass.
 const IMPATIENCE: Duration = Duration::from_secs(1);
