@@ -118,7 +118,14 @@ impl NatsServer {
     /// # Errors
     /// When it is not running.
     pub fn stop(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        // The signal is sent, not yet obeyed: a thread in the kernel may still serve a request.
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_frozen()? {
+            ensure!(Instant::now() < deadline, "nats-server does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Let a frozen one go on, with what was sent to it meanwhile.
@@ -132,6 +139,19 @@ impl NatsServer {
     fn signal(&self, signal: Signal) -> Result<()> {
         let child = self.child.as_ref().context("the server is not running")?;
         Ok(kill_process(Pid::from_child(child), signal)?)
+    }
+
+    /// Whether all its threads have stopped.
+    fn is_frozen(&self) -> Result<bool> {
+        let id = self.child.as_ref().context("the server is not running")?.id();
+        for task in fs::read_dir(format!("/proc/{id}/task"))? {
+            let stat = fs::read_to_string(task?.path().join("stat"))?;
+            // The state follows the name, which may hold anything but is in parentheses.
+            if !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn launch(&mut self) -> Result<()> {
