@@ -23,6 +23,7 @@ pub struct NatsServer {
     folder: TempDir,
     config: String,
     port: u16,
+    version: String,
     child: Option<Child>,
 }
 
@@ -48,7 +49,8 @@ impl NatsServer {
     /// When there is no nats-server, with the remedy.
     pub fn configured(config: &str) -> Result<Self> {
         let folder = TempDir::with_prefix("nats-")?;
-        let mut server = Self { folder, config: config.to_owned(), port: 0, child: None };
+        let mut server =
+            Self { folder, config: config.to_owned(), port: 0, version: String::new(), child: None };
         server.launch()?;
         Ok(server)
     }
@@ -63,6 +65,12 @@ impl NatsServer {
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address())
+    }
+
+    /// Whether its version leaves a marker where a key ages out: 2.11 and newer do.
+    #[must_use]
+    pub fn knows_markers(&self) -> bool {
+        !self.version.starts_with("2.10.")
     }
 
     /// Its folder.
@@ -110,7 +118,14 @@ impl NatsServer {
     /// # Errors
     /// When it is not running.
     pub fn stop(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        // The signal is sent, not yet obeyed: a thread in the kernel may still serve a request.
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_frozen()? {
+            ensure!(Instant::now() < deadline, "nats-server does not stop");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Let a frozen one go on, with what was sent to it meanwhile.
@@ -124,6 +139,19 @@ impl NatsServer {
     fn signal(&self, signal: Signal) -> Result<()> {
         let child = self.child.as_ref().context("the server is not running")?;
         Ok(kill_process(Pid::from_child(child), signal)?)
+    }
+
+    /// Whether all its threads have stopped.
+    fn is_frozen(&self) -> Result<bool> {
+        let id = self.child.as_ref().context("the server is not running")?.id();
+        for task in fs::read_dir(format!("/proc/{id}/task"))? {
+            let stat = fs::read_to_string(task?.path().join("stat"))?;
+            // The state follows the name, which may hold anything but is in parentheses.
+            if !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn launch(&mut self) -> Result<()> {
@@ -149,7 +177,8 @@ impl NatsServer {
         if self.port == 0 {
             self.port = self.wait_for(deadline, Self::port_chosen)?;
         }
-        self.wait_for(deadline, |server| Ok(greeting(server.address())))
+        self.version = self.wait_for(deadline, |server| Ok(greeting(server.address())))?;
+        Ok(())
     }
 
     /// Ask until there is an answer. There is no event of another process to wait for.
@@ -168,12 +197,16 @@ impl NatsServer {
     }
 
     fn port_chosen(&self) -> Result<Option<u16>> {
-        let id = self.child.as_ref().map_or(0, Child::id);
-        let Ok(text) = fs::read_to_string(self.folder().join(format!("nats-server_{id}.ports"))) else {
+        // The file is named after the program, which need not be called nats-server.
+        let ending = format!("_{}.ports", self.child.as_ref().map_or(0, Child::id));
+        let mut files = fs::read_dir(self.folder())?.filter_map(|file| Some(file.ok()?.path()));
+        let Some(file) = files.find(|file| file.to_string_lossy().ends_with(&ending)) else {
             return Ok(None);
         };
-        // The file is there before its content is.
-        let Ok(ports) = serde_json::from_str::<serde_json::Value>(&text) else { return Ok(None) };
+        // It is there before its content is.
+        let Ok(ports) = serde_json::from_str::<serde_json::Value>(&fs::read_to_string(file)?) else {
+            return Ok(None);
+        };
         let url = ports["nats"][0].as_str().context("the ports file names no client port")?;
         let (_, port) = url.rsplit_once(':').context("the ports file holds no address")?;
         Ok(Some(port.parse()?))
@@ -195,13 +228,14 @@ impl Drop for NatsServer {
     }
 }
 
-/// The first line that a server says, which it does once it serves.
-fn greeting(address: SocketAddr) -> Option<()> {
+/// The version in the first line that a server says, which it does once it serves.
+fn greeting(address: SocketAddr) -> Option<String> {
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;
-    line.starts_with("INFO ").then_some(())
+    let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
+    Some(info["version"].as_str()?.to_owned())
 }
 
 fn binary() -> PathBuf {

@@ -6,7 +6,7 @@
 //! * Writes carry the expected revision, all of them, because any write may be sent late: what is queued in
 //!   the client, or already in the kernel, is applied when a frozen or restarted server wakes, long after the
 //!   caller was told that it failed.
-//! * Ages are kept by the server's wall clock, some 0.3 s late at most, never early by that clock.
+//! * Ages are kept by the server's wall clock: never early by that clock, up to a second late.
 //! * A server that is wiped, or loses power without `sync_interval: always`, forgets what it acknowledged.
 //!
 //! # Permissions
@@ -113,11 +113,10 @@ impl Store for Nats {
             Ok(Ok(info)) => info,
             // It is there with settings that differ somewhere; those that matter are compared below.
             Ok(Err(refusal)) if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST => {
-                bucket::stream(&self.link, &call, deadline).await?
+                bucket::stream(&self.link, &Call { doing: Doing::Read("open"), ..call }, deadline).await?
             }
             Ok(Err(refusal)) => return Err(call.refused(&refusal)),
-            Err(link::Trouble::NobodyThere) => return Err(call.jetstream_off()),
-            Err(trouble) => return Err(call.unanswered(trouble)),
+            Err(trouble) => return Err(bucket::api_unanswered(&self.link, &call, trouble)),
         };
         let (ttl, replicas) = (info.config.max_age, info.config.num_replicas);
         if ttl != config.ttl || replicas != config.replicas {

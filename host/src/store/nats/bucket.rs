@@ -108,18 +108,18 @@ impl NatsBucket {
     ) -> Result<Cas, Fault> {
         headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
         let subject = self.subject(key);
-        // A second try for what a replicated stream says once after a purge.
-        for last_try in [false, true] {
+        let mut tried = false;
+        loop {
             let answer = self.link.ask(&subject, Some(headers.clone()), value.to_vec(), deadline).await;
             match answer.and_then(|answer| link::read_answer::<PublishAck>(&answer)) {
                 Ok(Ok(ack)) => return Ok(Cas::Won(ack.sequence)),
                 Ok(Err(refusal)) if errors::lost_race(&refusal) => return Ok(Cas::Lost),
-                Ok(Err(refusal)) if refusal.error_code() == errors::STORE_FAILED && !last_try => {}
+                // A replicated stream says so once after a purge; it stored nothing.
+                Ok(Err(refusal)) if refusal.error_code() == errors::STORE_FAILED && !tried => tried = true,
                 Ok(Err(refusal)) => return Err(call.refused(&refusal)),
                 Err(trouble) => return Err(unanswered(&self.link, call, trouble, deadline).await),
             }
         }
-        Ok(Cas::Lost)
     }
 
     /// Update or delete, which need a value at the expected revision.
@@ -277,9 +277,15 @@ pub(super) async fn stream(link: &Link, call: &Call<'_>, deadline: Instant) -> R
     match link.api(&format!("STREAM.INFO.KV_{}", call.bucket), &json!({}), deadline).await {
         Ok(Ok(info)) => Ok(info),
         Ok(Err(refusal)) => Err(call.refused(&refusal)),
-        // JetStream's own subjects are served by every server that has it.
-        Err(Trouble::NobodyThere) if !link.client().server_info().jetstream => Err(call.jetstream_off()),
-        Err(trouble) => Err(call.unanswered(trouble)),
+        Err(trouble) => Err(api_unanswered(link, call, trouble)),
+    }
+}
+
+/// The fault of a request on `$JS.API.>` without an answer: every server that has JetStream serves that.
+pub(super) fn api_unanswered(link: &Link, call: &Call<'_>, trouble: Trouble) -> Fault {
+    match trouble {
+        Trouble::NobodyThere if !link.client().server_info().jetstream => call.jetstream_off(),
+        trouble => call.unanswered(trouble),
     }
 }
 

@@ -1,5 +1,6 @@
 //! How the connection is made: whose servers, as whom, how fast it comes back.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +134,13 @@ async fn settings(options: &NatsOptions, servers: &Servers) -> Result<ConnectOpt
             Fault::Denied(format!("the credentials file {} cannot be used: {error}", path.display()))
         })?;
     }
+    let identity = options.tls_identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+    for path in options.tls_root.iter().chain(identity) {
+        // The client reads them at every connection, and its error names none.
+        File::open(path).map_err(|error| {
+            Fault::Denied(format!("the TLS file {} cannot be read: {error}", path.display()))
+        })?;
+    }
     if let Some(path) = &options.tls_root {
         settings = settings.add_root_certificates(path.clone()).require_tls(true);
     }
@@ -260,6 +268,24 @@ mod tests {
         }
         let many = format!("nats://{}", ["one"; SERVERS + 1].join(","));
         assert!(matches!(Servers::parse(&many), Err(Fault::Denied(_))));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_not_there_is_named() {
+        let servers = Servers::parse("tls://one").unwrap();
+        let with = |change: fn(&mut NatsOptions)| {
+            let mut options = NatsOptions::new("tls://one");
+            change(&mut options);
+            options
+        };
+        for options in [
+            with(|options| options.tls_root = Some("/nowhere/x.pem".into())),
+            with(|options| options.tls_identity = Some(("/nowhere/x.pem".into(), "/nowhere/x.key".into()))),
+            with(|options| options.credentials = Some("/nowhere/x.pem".into())),
+        ] {
+            let refused = settings(&options, &servers).await.unwrap_err();
+            assert!(matches!(&refused, Fault::Denied(text) if text.contains("/nowhere/x.pem")), "{refused}");
+        }
     }
 
     #[test]

@@ -156,7 +156,9 @@ pub(super) async fn keys(link: &Link, bucket: &str, deadline: Instant) -> Result
             Sign::Broken => return Err(unavailable("the connection was lost on the way; try again")),
         }
         if has_value.len() > KEYS {
-            return Err(Fault::TooLarge(format!("cannot {call}: it holds more than {KEYS} keys")));
+            return Err(Fault::TooLarge(format!(
+                "cannot {call}: it holds more than {KEYS} keys, deleted ones included"
+            )));
         }
     }
     // A token that no name encodes to was written by somebody else; it is shown as it stands.
