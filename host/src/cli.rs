@@ -50,7 +50,9 @@ async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(run) => run::run(run, json).await,
         Command::Status(status) => show::status(&status, json).await,
         Command::List(list) => show::list(&list, json).await,
-        Command::Bucket { command: args::BucketCommand::Create(create) } => bucket::create(&create, json).await,
+        Command::Bucket { command: args::BucketCommand::Create(create) } => {
+            bucket::create(&create, json).await
+        }
         Command::Policy { command: args::PolicyCommand::Inspect(inspect) } => {
             policy::inspect(&inspect, json).await
         }

@@ -14,7 +14,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
-    Attempt, Closed, Holder, Identity, Sighting, Standing as Where, Tenure, Terms, Vacancy,
+    Attempt, Certainty, Closed, HeldLease, Holder, Identity, Sighting, Standing as Where, Tenure, Terms,
+    Vacancy,
 };
 use crate::clock::{Clock, Steady, nanos};
 use crate::floor::Floor;

@@ -30,7 +30,8 @@ pub(crate) async fn create(args: &BucketCreate, as_json: bool) -> anyhow::Result
             })
         );
     } else {
-        let markers = if info.markers { "" } else { ", without markers: candidates see an expiry at their poll" };
+        let markers =
+            if info.markers { "" } else { ", without markers: candidates see an expiry at their poll" };
         println!("{} on {url}: ttl {ttl}, replicas {}{markers}", args.name, args.replicas);
     }
     Ok(Exit::Done.into())

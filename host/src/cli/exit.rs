@@ -95,7 +95,9 @@ fn of_lease(why: &LeaseError) -> Exit {
         | LeaseError::FloorBlocked(_) => Exit::Config,
         LeaseError::NotAHolder(_) => Exit::Data,
         LeaseError::TooSlow => Exit::Unavailable,
-        LeaseError::Taken(_) | LeaseError::NotYetFree | LeaseError::Shut(_) | LeaseError::Over(_) => Exit::Lost,
+        LeaseError::Taken(_) | LeaseError::NotYetFree | LeaseError::Shut(_) | LeaseError::Over(_) => {
+            Exit::Lost
+        }
         LeaseError::Policy(_) | LeaseError::Lied(_) | LeaseError::NotOpened(_) | LeaseError::Nonce(_) => {
             Exit::Internal
         }

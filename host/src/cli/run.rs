@@ -45,7 +45,8 @@ async fn agree(store: &dyn Store, bucket: &str, ttl: std::time::Duration) -> any
         return Ok(());
     }
     let (has, ttl) = (humantime::format_duration(has), humantime::format_duration(ttl));
-    let text = format!("the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket");
+    let text =
+        format!("the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket");
     Err(incumbent::lease::LeaseError::Misfit(text).into())
 }
 

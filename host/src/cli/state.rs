@@ -26,7 +26,9 @@ fn folder() -> anyhow::Result<PathBuf> {
     set("XDG_STATE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".local/state")))
         .map(|state| state.join("incumbent"))
-        .context("neither XDG_STATE_HOME nor HOME is set, so there is no state folder; give --store and --floor")
+        .context(
+            "neither XDG_STATE_HOME nor HOME is set, so there is no state folder; give --store and --floor",
+        )
 }
 
 /// The store that was asked for, or the default one.
