@@ -2,5 +2,6 @@
 //! holder, and its gate shuts by the clock before another could have taken over.
 
 pub mod clock;
+pub mod guard;
 pub mod limits;
 pub mod store;

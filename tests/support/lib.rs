@@ -1,4 +1,5 @@
 //! What the tests share: servers of their own, a proxy that loses answers, tables.
 
+pub mod command;
 pub mod nats;
 pub mod proxy;
