@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal as Blocked};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
+use rustix::process::{Pid, Signal, WaitIdStatus, getpid, set_child_subreaper};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -118,11 +118,17 @@ struct Guardian {
 impl Guardian {
     fn watch(mut self) -> io::Result<()> {
         loop {
+            let status = self.tree.ended();
+            // After that look: a command that has ended was born.
             self.see_birth();
-            self.see_end();
-            if self.plan.ending() && self.tree.is_gone() {
+            if let Some(status) = status {
+                self.see_end(status);
+            }
+            // Told first: the command may end between these two looks.
+            if self.told && self.tree.is_gone() {
                 break;
             }
+            self.see_stop();
             let due = self.act()?;
             self.sleep(due)?;
             while let Ok(Some(_)) = self.children.read_signal() {}
@@ -133,6 +139,14 @@ impl Guardian {
         }
         self.report(Report::Gone);
         Ok(())
+    }
+
+    /// ^Z on a terminal that was lent: nobody is there to wake the command up again, and a lease is not kept
+    /// for what sleeps. A stop from elsewhere is left alone.
+    fn see_stop(&self) {
+        if self.terminal.is_some() && self.tree.stopped() == Some(Signal::TSTP.as_raw()) {
+            self.tree.signal(Signal::CONT);
+        }
     }
 
     /// Do what is due; when to do so again, if not at an event.
@@ -227,14 +241,8 @@ impl Guardian {
         }
     }
 
-    /// Has the command ended? Then what it left behind is ended too.
-    fn see_end(&mut self) {
-        // ^Z on a terminal that was lent: nobody is there to wake the command up again, and a lease is
-        // not kept for what sleeps. A stop from elsewhere is left alone.
-        if self.terminal.is_some() && self.tree.stopped() == Some(Signal::TSTP.as_raw()) {
-            self.tree.signal(Signal::CONT);
-        }
-        let Some(status) = self.tree.ended() else { return };
+    /// The command has ended; what it left behind is ended too.
+    fn see_end(&mut self, status: WaitIdStatus) {
         self.begin_end();
         if !std::mem::replace(&mut self.told, true) {
             self.report(match (status.exit_status(), status.terminating_signal()) {
