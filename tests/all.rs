@@ -2,6 +2,7 @@
 
 mod run_command;
 mod run_takeover;
+mod guardian;
 mod store_contract;
 mod store_nats;
 mod store_nats_faults;

@@ -8,6 +8,7 @@ pub mod floor;
 mod gate;
 pub mod imports;
 pub mod lease;
+pub mod guard;
 pub mod limits;
 pub mod policy;
 mod rails;
