@@ -131,11 +131,10 @@ impl Keeper {
     async fn publish(&mut self) -> Step {
         let shared = self.shared.clone();
         match shared.publish(&self.tenure).await {
-            Ok(Ok(())) => {
+            Ok(()) => {
                 (shared.on_event)(&Event::Renewed { until: Steady(self.tenure.until_ns) });
                 Step::Again
             }
-            Ok(Err(closed)) => self.failed(format!("the policy keeps the gate shut: {closed:?}")),
             Err(why) => self.failed(why.to_string()),
         }
     }
