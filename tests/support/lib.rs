@@ -1,4 +1,7 @@
-//! What the tests share: servers of their own, a proxy that loses answers, tables.
+//! What the tests share: servers of their own, a proxy that loses answers, tables, a store with faults, a world
+//! whose time is moved by hand.
 
+pub mod faulty;
 pub mod nats;
 pub mod proxy;
+pub mod world;
