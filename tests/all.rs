@@ -1,5 +1,13 @@
 //! Every question in one binary, one file a question.
 
+mod lease_fence;
+mod lease_floor;
+mod lease_input;
+mod lease_keep;
+mod lease_lost_answers;
+mod lease_release;
+mod lease_take;
+mod lease_vacancy;
 mod store_contract;
 mod store_nats;
 mod store_nats_faults;
