@@ -1,8 +1,16 @@
 //! Every question in one binary, one file a question.
 
+mod guardian;
+mod lease_fence;
+mod lease_floor;
+mod lease_input;
+mod lease_keep;
+mod lease_lost_answers;
+mod lease_release;
+mod lease_take;
+mod lease_vacancy;
 mod run_command;
 mod run_takeover;
-mod guardian;
 mod store_contract;
 mod store_nats;
 mod store_nats_faults;

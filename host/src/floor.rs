@@ -80,22 +80,25 @@ impl FileFloor {
         let folder =
             self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.path.with_extension("lock"))?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(self.beside(".lock"))?;
         lock.lock()?;
         // Read under the lock: another process may have raised it since.
         if epoch <= self.read()? {
             return Ok(());
         }
-        let beside = self.path.with_extension("new");
-        let mut file = File::create(&beside)?;
+        let draft = self.beside(".new");
+        let mut file = File::create(&draft)?;
         writeln!(file, "{epoch}")?;
         file.sync_all()?;
-        fs::rename(&beside, &self.path)?;
+        fs::rename(&draft, &self.path)?;
         File::open(folder)?.sync_all()
+    }
+
+    /// A file beside it, of its whole name and this ending: never the floor of another name, or this one itself.
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(ending);
+        name.into()
     }
 
     fn named(&self, why: &io::Error) -> io::Error {

@@ -14,16 +14,15 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
-    Attempt, Certainty, Closed, HeldLease, Holder, Identity, Sighting, Standing as Where, Tenure, Terms,
-    Vacancy,
+    Attempt, Certainty, HeldLease, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms, Vacancy,
 };
 use crate::clock::{Clock, Steady, nanos};
 use crate::floor::Floor;
 use crate::gate::Gate;
 use crate::imports::{ClockOnly, Looking, Standing};
 use crate::limits;
-use crate::policy::{Policy, PolicyError};
-use crate::rails::Rails;
+use crate::policy::Policy;
+use crate::rails::{Lie, Rails};
 use crate::store::{Bucket, Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
@@ -161,10 +160,7 @@ impl Lease {
                 }
                 Err(why) => return Err(why),
             };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                going = changed(&mut watch) => if !going { watch = None },
-            }
+            shared.rest(pause, &mut watch).await;
             watchable |= watch.is_none();
         }
     }
@@ -325,34 +321,46 @@ impl Lease {
         }
     }
 
-    /// From a tenure that the policy answered to a gate that is open: believed, written to the floor, kept.
+    /// From a tenure that the policy answered to one that is kept.
     async fn begin(&self, mut tenure: Tenure) -> Result<u64, LeaseError> {
         let shared = &self.shared;
-        let floor =
-            shared.floor.highest().await.map_err(|why| LeaseError::FloorUnreadable(why.to_string()))?;
-        tenure.until_ns =
-            shared.rails().believe_taken(tenure.epoch, tenure.revision, Steady(tenure.until_ns), floor)?.0;
-        if let Err(why) = self.open_gate(&tenure).await {
+        let (orders, ordered) = mpsc::channel(1);
+        if let Err(why) = self.open_gate(&mut tenure, orders).await {
             // Nobody waits for a record that is not acted on. What cannot be deleted expires.
-            let _ = shared.policy.release(shared.imports(true), &shared.who, &tenure).await;
-            return Err(why);
+            let call = shared.policy.release(shared.imports(true), &shared.who, &tenure);
+            let _ = tokio::time::timeout(limits::RELEASE, call).await;
+            return Err(shared.ended.get().cloned().map_or(why, LeaseError::Over));
         }
         let (epoch, until) = (tenure.epoch, Steady(tenure.until_ns));
-        let (orders, ordered) = mpsc::channel(1);
-        // Takes are serialised, and none begins after this one.
-        let _ = self.keeper.set(orders);
         (shared.on_event)(&Event::Taken { epoch, until });
         tokio::spawn(Keeper::new(shared.clone(), tenure).run(ordered));
         Ok(epoch)
     }
 
-    async fn open_gate(&self, tenure: &Tenure) -> Result<(), LeaseError> {
+    /// From a tenure that the policy answered to a gate that is open: believed, written to the floor, passed.
+    async fn open_gate(
+        &self,
+        tenure: &mut Tenure,
+        orders: mpsc::Sender<Order>,
+    ) -> Result<(), LeaseError> {
         let shared = &self.shared;
+        let floor =
+            shared.floor.highest().await.map_err(|why| LeaseError::FloorUnreadable(why.to_string()))?;
+        tenure.until_ns =
+            shared.rails().believe_taken(tenure.epoch, tenure.revision, Steady(tenure.until_ns), floor)?.0;
         // Before the first act: an epoch that is not on record could be issued again.
         let kept = shared.floor.raise(tenure.epoch).await;
         kept.map_err(|why| LeaseError::FloorUnwritable(why.to_string()))?;
+        let open = shared.ask(tenure).await?;
+        // Before the gate opens: a release that finds no keeper has then sealed the gate, and it does not open.
+        // Takes are serialised, and none begins after this one.
+        let _ = self.keeper.set(orders);
         shared.taken.store(true, Ordering::Release);
-        shared.publish(tenure).await?.map_err(|closed| LeaseError::NotOpened(format!("{closed:?}")))
+        if shared.open(tenure, open) {
+            return Ok(());
+        }
+        shared.end(Ended::GivenBack);
+        Err(LeaseError::Over(Ended::GivenBack))
     }
 }
 
@@ -452,20 +460,29 @@ impl Shared {
     }
 
     /// Ask the policy for the gate's state under this tenure, and set it. Fails closed.
-    async fn publish(&self, tenure: &Tenure) -> Result<Result<(), Closed>, PolicyError> {
+    async fn publish(&self, tenure: &Tenure) -> Result<(), LeaseError> {
+        let open = self.ask(tenure).await.inspect_err(|_| self.gate.shut())?;
+        // Sealed meanwhile: the order to give the lease back is on its way.
+        let _ = self.open(tenure, open);
+        Ok(())
+    }
+
+    /// Ask the policy for the gate's state under this tenure: never another epoch.
+    async fn ask(&self, tenure: &Tenure) -> Result<Open, LeaseError> {
         let standing = Where::Held(tenure.clone());
-        let answer = self.policy.pass(ClockOnly(self.clock.clone()), &standing).await;
-        match &answer {
-            // Never another epoch, and never longer than the guard rails allow.
-            Ok(Ok(open)) if open.epoch == tenure.epoch => {
-                let until = open.until_ns.min(tenure.until_ns);
-                self.gate.open(open.epoch, until);
-                let validity = self.terms.ttl_ns.saturating_sub(self.terms.margin_ns);
-                self.renewed.store(tenure.until_ns.saturating_sub(validity), Ordering::Release);
-            }
-            _ => self.gate.shut(),
+        let answer = self.policy.pass(ClockOnly(self.clock.clone()), &standing).await?;
+        let open = answer.map_err(|closed| LeaseError::NotOpened(format!("{closed:?}")))?;
+        if open.epoch != tenure.epoch {
+            return Err(Lie::OtherEpoch { said: open.epoch, known: tenure.epoch }.into());
         }
-        answer.map(|open| open.map(|_| ()))
+        Ok(open)
+    }
+
+    /// Open the gate, never for longer than the guard rails allow. `false` when it is sealed.
+    fn open(&self, tenure: &Tenure, open: Open) -> bool {
+        let validity = self.terms.ttl_ns.saturating_sub(self.terms.margin_ns);
+        self.renewed.store(tenure.until_ns.saturating_sub(validity), Ordering::Release);
+        self.gate.open(open.epoch, open.until_ns.min(tenure.until_ns))
     }
 
     /// The lease object's end, once.
@@ -486,6 +503,23 @@ impl Shared {
             (None, None) if self.gate.is_sealed() => NotHeld::Released,
             (None, None) if self.taken.load(Ordering::Acquire) => NotHeld::Doubted,
             (None, None) => NotHeld::NotTaken,
+        }
+    }
+
+    /// Until it is worth looking again: the key has changed, the pause is over, or the lease object is.
+    async fn rest(&self, pause: Duration, watch: &mut Option<Box<dyn Watch>>) {
+        let woken = async {
+            if !changed(watch).await {
+                // It has ended. A new one waits for the next look, or one that ends at once would be begun
+                // over and over.
+                *watch = None;
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            () = woken => {}
+            () = tokio::time::sleep(pause) => {}
+            () = self.over.cancelled() => {}
         }
     }
 
@@ -511,5 +545,5 @@ fn jittered(duration: Duration) -> Duration {
     // Without randomness it is the plain duration.
     let _ = getrandom::fill(&mut byte);
     let per_mille = 750 + u64::from(byte[0]) * 500 / 255;
-    Duration::from_nanos(nanos(duration) / 1000 * per_mille)
+    Duration::from_nanos((nanos(duration) / 1000).saturating_mul(per_mille))
 }

@@ -1,6 +1,9 @@
-//! What the tests share: servers of their own, a proxy that loses answers, tables.
+//! What the tests share: servers of their own, a proxy that loses answers, tables, a store with faults, a world
+//! whose time is moved by hand.
 
 pub mod command;
+pub mod faulty;
 pub mod nats;
 pub mod proxy;
 pub mod running;
+pub mod world;

@@ -64,8 +64,8 @@ pub enum LeaseError {
     /// The policy said what cannot be so.
     #[error("the policy is not believed: {0}")]
     Lied(#[from] Lie),
-    /// The lease was taken, and the policy did not open the gate.
-    #[error("the lease was taken, but its gate was not opened: {0}")]
+    /// The record is this instance's, and the policy does not open the gate.
+    #[error("the policy keeps the gate shut: {0}")]
     NotOpened(String),
     /// It was taken, and its gate is shut now.
     #[error(transparent)]

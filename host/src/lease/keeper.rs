@@ -86,7 +86,12 @@ impl Keeper {
         if left.is_zero() {
             return self.lose(Loss::Overdue);
         }
-        let call = shared.policy.renew(shared.imports(false), shared.terms, &shared.who, &self.tenure);
+        let asked = self.tenure.clone();
+        // Until it is answered. A call that is dropped in the middle leaves it so.
+        if asked.certainty == Certainty::Sure {
+            self.tenure.certainty = Certainty::Unsure;
+        }
+        let call = shared.policy.renew(shared.imports(false), shared.terms, &shared.who, &asked);
         let renewal = match timeout(left.min(renew_every(&shared)), call).await {
             Ok(Ok(renewal)) => renewal,
             Ok(Err(why)) => return self.failed(why.to_string()),
@@ -107,12 +112,11 @@ impl Keeper {
             },
             Renewal::Refused(Setback { tenure, why }) => {
                 shared.gate.shut();
-                let before = self.tenure.certainty;
                 if let Err(lie) = self.believe(tenure) {
                     return self.failed(lie);
                 }
                 self.next = shared.clock.now().plus(pause(&shared, LOOK_SHARE, LOOK));
-                if !matches!(before, Certainty::Doubted(_)) {
+                if !matches!(asked.certainty, Certainty::Doubted(_)) {
                     (shared.on_event)(&Event::Refused { why });
                 }
                 Step::Again
@@ -131,20 +135,16 @@ impl Keeper {
     async fn publish(&mut self) -> Step {
         let shared = self.shared.clone();
         match shared.publish(&self.tenure).await {
-            Ok(Ok(())) => {
+            Ok(()) => {
                 (shared.on_event)(&Event::Renewed { until: Steady(self.tenure.until_ns) });
                 Step::Again
             }
-            Ok(Err(closed)) => self.failed(format!("the policy keeps the gate shut: {closed:?}")),
             Err(why) => self.failed(why.to_string()),
         }
     }
 
     /// Not renewed, and not lost while `until` lies ahead.
     fn failed(&mut self, why: String) -> Step {
-        if self.tenure.certainty == Certainty::Sure {
-            self.tenure.certainty = Certainty::Unsure;
-        }
         let now = self.shared.clock.now();
         if now.0 >= self.tenure.until_ns {
             return self.lose(Loss::Overdue);

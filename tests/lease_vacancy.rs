@@ -1,0 +1,168 @@
+//! What an absence is worth: when a lease without a record is free.
+
+use std::time::Duration;
+
+use incumbent::lease::{Ended, Event, LeaseError};
+use incumbent::{LeaseOptions, Loss, Vacancy};
+use incumbent_tests::faulty::{Fate, Kind};
+use incumbent_tests::world::{LEASE, POLL, RENEW, TTL, World};
+
+/// What a wake-up takes at the most.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// A poll, give or take a quarter, and a few steps.
+const LOOK: Duration = Duration::from_millis(1300);
+
+fn under(rule: Vacancy) -> impl FnOnce(&mut LeaseOptions) {
+    move |options| options.vacancy = Some(rule)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_never_seen_is_free_at_once_only_where_absence_is_trusted() -> anyhow::Result<()> {
+    for (rule, waits) in
+        [(Vacancy::Trusted, Duration::ZERO), (Vacancy::Watched, TTL), (Vacancy::Delayed, TTL)]
+    {
+        let world = World::new().await;
+        let bob = world.stand_with("bob", under(rule)).await?;
+
+        let (epoch, took) = world.until(2 * TTL, bob.lease.take()).await;
+
+        epoch?;
+        assert!(took >= waits && took <= waits + AT_ONCE, "{rule:?}: {took:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_says_that_it_is_not_surely_free() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let bob = world.stand_with("bob", under(Vacancy::Watched)).await?;
+    for _ in 0..3 {
+        let tried = bob.lease.try_take().await;
+        assert!(matches!(tried, Err(LeaseError::NotYetFree)), "{tried:?}");
+    }
+    // What was seen is kept between tries.
+    world.pass(TTL).await;
+    bob.lease.try_take().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_record_is_free_at_once_under_every_rule() -> anyhow::Result<()> {
+    for rule in [Vacancy::Trusted, Vacancy::Watched, Vacancy::Delayed] {
+        let world = World::new().await;
+        let (alice, _) = world.alice_holds().await;
+        let bob = world.stand_with("bob", under(rule)).await?;
+        let taking = bob.take();
+        world.settle().await;
+
+        alice.lease.release().await;
+        let (epoch, took) = world.until(2 * TTL, taking).await;
+
+        epoch??;
+        assert!(took <= AT_ONCE, "{rule:?}: {took:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_the_store_says_aged_out_is_free_at_once_under_every_rule() -> anyhow::Result<()> {
+    for rule in [Vacancy::Trusted, Vacancy::Watched, Vacancy::Delayed] {
+        let world = World::new().await;
+        let (alice, _) = world.alice_holds().await;
+        alice.line.always(&Kind::ALL, &Fate::Hangs);
+        world.pass(TTL).await;
+        let cold = world.stand_with("bob", under(rule)).await?;
+
+        cold.lease.try_take().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_vanished_at_its_age_costs_a_warm_watcher_nothing() -> anyhow::Result<()> {
+    // Under `Delayed` nothing that was seen counts, but the absence itself.
+    for (rule, extra) in [(Vacancy::Watched, Duration::ZERO), (Vacancy::Delayed, TTL)] {
+        let world = World::new().await;
+        world.faulty.drop_markers();
+        let (alice, _) = world.alice_holds().await;
+        let bob = world.stand_with("bob", under(rule)).await?;
+        let taking = bob.take();
+        world.pass(RENEW + POLL).await;
+        let written = alice.lease.renewed().expect("renewed");
+        alice.line.always(&Kind::ALL, &Fate::Hangs);
+
+        let (epoch, _) = world.until(3 * TTL, taking).await;
+
+        epoch??;
+        let after = world.clock.now().since(written);
+        assert!(after >= TTL + extra && after <= TTL + extra + 2 * LOOK, "{rule:?}: {after:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_vanished_before_a_cold_watcher_came_is_waited_for_a_ttl() -> anyhow::Result<()> {
+    let world = World::new().await;
+    world.faulty.drop_markers();
+    let (alice, _) = world.alice_holds().await;
+    alice.line.always(&Kind::ALL, &Fate::Hangs);
+    world.pass(2 * TTL).await;
+    let cold = world.stand_with("bob", under(Vacancy::Watched)).await?;
+
+    let (epoch, took) = world.until(2 * TTL, cold.lease.take()).await;
+
+    epoch?;
+    assert!(took >= TTL && took <= TTL + AT_ONCE, "{took:?}");
+    assert_eq!(cold.events.all()[0], Event::Waiting { holder: None });
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_raised_again_is_watched_for_a_ttl_by_the_cold_and_the_warm() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, _) = world.alice_holds().await;
+    let first = alice.lease.epoch()?;
+    let warm = world.stand_with("bob", under(Vacancy::Watched)).await?;
+    let warm_taking = warm.take();
+    world.pass(2 * TTL).await;
+
+    world.faulty.wipe().await?;
+    let cold = world.stand_with("carol", under(Vacancy::Watched)).await?;
+    let cold_taking = cold.take();
+
+    let wiped = world.clock.now();
+    while warm.events.count(is_taken) + cold.events.count(is_taken) == 0 {
+        assert!(world.clock.now().since(wiped) < 2 * TTL, "somebody takes it");
+        world.pass(POLL / 10).await;
+    }
+    let took = world.clock.now().since(wiped);
+    assert!(took >= TTL && took <= TTL + LOOK, "{took:?}");
+    assert_eq!(alice.lease.ended(), Some(Ended::Lost(Loss::RaisedAgain)));
+    assert!(world.holder().await.expect("held").epoch > first);
+    warm_taking.abort();
+    cold_taking.abort();
+    Ok(())
+}
+
+fn is_taken(event: &Event) -> bool {
+    matches!(event, Event::Taken { .. })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_record_is_not_taken_while_its_holders_gate_may_be_open() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, _) = world.alice_holds().await;
+    let bob = world.stand_with("bob", under(Vacancy::Delayed)).await?;
+    let taking = bob.take();
+    world.pass(2 * RENEW + POLL).await;
+    // Alice does not hear of it: her gate stays open until its time.
+    alice.line.always(&Kind::ALL, &Fate::Hangs);
+
+    world.faulty.forget(LEASE).await?;
+    let (epoch, took) = world.until(2 * TTL, taking).await;
+
+    assert_eq!(bob.lease.epoch()?, epoch??);
+    assert!(took >= TTL, "{took:?}");
+    assert_eq!(alice.lease.ended(), Some(Ended::Lost(Loss::Overdue)));
+    Ok(())
+}
