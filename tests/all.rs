@@ -1,5 +1,6 @@
 //! Every question in one binary, one file a question.
 
+mod decisions;
 mod run_command;
 mod run_takeover;
 mod store_contract;

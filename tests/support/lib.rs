@@ -4,3 +4,4 @@ pub mod command;
 pub mod nats;
 pub mod proxy;
 pub mod running;
+pub mod script;
