@@ -1,6 +1,9 @@
 //! Every question in one binary, one file a question.
 
+mod component;
 mod decisions;
+mod hostile;
+mod rails;
 mod run_command;
 mod run_takeover;
 mod store_contract;
