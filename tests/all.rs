@@ -1,6 +1,9 @@
 //! Every question in one binary, one file a question.
 
+mod component;
+mod decisions;
 mod guardian;
+mod hostile;
 mod lease_fence;
 mod lease_floor;
 mod lease_input;
@@ -9,6 +12,7 @@ mod lease_lost_answers;
 mod lease_release;
 mod lease_take;
 mod lease_vacancy;
+mod rails;
 mod run_command;
 mod run_takeover;
 mod store_contract;

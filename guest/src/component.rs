@@ -56,8 +56,12 @@ impl lease::Guest for Component {
             lease::Vacancy::Watched => l::Vacancy::Watched,
             lease::Vacancy::Delayed => l::Vacancy::Delayed,
         };
-        let seen =
-            seen.map(|s| l::Sighting { created: s.created, revision: s.revision, since_ns: s.since_ns });
+        let seen = seen.map(|s| l::Sighting {
+            created: s.created,
+            revision: s.revision,
+            since_ns: s.since_ns,
+            last_ns: s.last_ns,
+        });
         match l::take(&mut Host, &terms.into(), &who.into(), rule, seen) {
             Ok(l::Attempt::Taken(tenure)) => Ok(lease::Attempt::Taken(tenure.into())),
             Ok(l::Attempt::Waiting(waiting)) => Ok(lease::Attempt::Waiting(lease::Waiting {
@@ -66,6 +70,7 @@ impl lease::Guest for Component {
                     created: waiting.sighting.created,
                     revision: waiting.sighting.revision,
                     since_ns: waiting.sighting.since_ns,
+                    last_ns: waiting.sighting.last_ns,
                 },
                 again_at_ns: waiting.again_at_ns,
             })),

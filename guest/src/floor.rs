@@ -45,24 +45,31 @@ pub(crate) fn clear(
     if ours.epoch > floor {
         return Ok(Some(ours));
     }
-    let revision = ours.revision;
-    let moved = move_past(io, terms, who, ours, floor);
-    // A purge that may yet be applied must find nobody else's record: this one stays and expires.
-    if matches!(&moved, Err(trouble) if !matches!(trouble, Trouble::FloorUnmoved(Fault::Unknown(_)))) {
-        give_back(io, who, revision);
+    // An earlier take of this record was counted as issued, and went no further. The next create is above it.
+    if ours.revision > floor {
+        give_back(io, who, ours.revision);
+        return Ok(None);
     }
-    moved
+    match move_past(io, terms, who, &ours, floor) {
+        Ok(()) => stand_anew(io, who, floor),
+        // A purge that may yet be applied must find nobody else's record: this one stays and expires.
+        Err(trouble @ Trouble::FloorUnmoved(Fault::Unknown(_))) => Err(trouble),
+        Err(trouble) => {
+            give_back(io, who, ours.revision);
+            Err(trouble)
+        }
+    }
 }
 
 /// Move the revisions past the floor while owning the key, so that the purge removes one's own provisional
-/// record and nothing else; then take it anew.
+/// record and nothing else.
 fn move_past(
     io: &mut impl Imports,
     terms: &Terms,
     who: &Identity,
-    ours: Provisional,
+    ours: &Provisional,
     floor: u64,
-) -> Result<Option<Provisional>, Trouble> {
+) -> Result<(), Trouble> {
     let target = floor + STRIDE;
     if target > EPOCH_HIGHEST {
         return Err(Trouble::FloorTooHigh(floor));
@@ -89,9 +96,17 @@ fn move_past(
              nothing, and its revisions were moved past that epoch"
         ),
     );
+    Ok(())
+}
 
+/// Take the key anew after the move: the record there before went with the purge.
+fn stand_anew(io: &mut impl Imports, who: &Identity, floor: u64) -> Result<Option<Provisional>, Trouble> {
     let Created::Ours(ours) = create(io, who).map_err(Trouble::Unsure)? else { return Ok(None) };
     let revision = ours.revision;
+    if revision > EPOCH_HIGHEST {
+        give_back(io, who, revision);
+        return Err(Trouble::FloorTooHigh(revision));
+    }
     if revision <= floor {
         give_back(io, who, revision);
         let why = format!("after the move the bucket gave revision {revision}, not above {floor}");
@@ -99,13 +114,10 @@ fn move_past(
     }
     // A store that lost the record with the purge it was racing (seen with NATS servers up to 2.14.3) says
     // so now, before anything acts on it.
-    match renew(io, who, ours) {
-        Ok(confirmed) => Ok(confirmed),
-        Err(fault) => {
-            give_back(io, who, revision);
-            Err(Trouble::Unsure(fault))
-        }
-    }
+    renew(io, who, ours).map_err(|fault| {
+        give_back(io, who, revision);
+        Trouble::Unsure(fault)
+    })
 }
 
 fn other_keys(io: &mut impl Imports, who: &Identity) -> Result<Vec<String>, Fault> {

@@ -17,7 +17,7 @@ pub use crate::view::{current, list};
 pub enum Vacancy {
     /// Free at once.
     Trusted,
-    /// Free once the candidate has seen bucket and record unchanged for a ttl.
+    /// Free once the candidate has seen bucket and record unchanged for so long that no gate can be open.
     Watched,
     /// Free a whole ttl after the absence was first seen.
     Delayed,
@@ -87,29 +87,37 @@ pub struct Sighting {
     pub revision: Option<u64>,
     /// Since when nothing changed, steady.
     pub since_ns: u64,
+    /// When it was last seen so, steady.
+    pub last_ns: u64,
 }
 
 impl Sighting {
     /// A sighting that begins now.
     #[must_use]
     pub fn new(created: u64, revision: Option<u64>, now_ns: u64) -> Self {
-        Self { created, revision, since_ns: now_ns }
+        Self { created, revision, since_ns: now_ns, last_ns: now_ns }
     }
 
     /// What is known after a record was seen.
     #[must_use]
     pub fn of_record(seen: Option<Self>, created: u64, revision: u64, now_ns: u64) -> Self {
         let same = |old: &Self| old.created == created && old.revision == Some(revision);
-        seen.filter(same).unwrap_or(Self::new(created, Some(revision), now_ns))
+        seen.filter(same)
+            .map_or(Self::new(created, Some(revision), now_ns), |old| Self { last_ns: now_ns, ..old })
     }
 
-    /// What is known after no record was seen. Under [`Vacancy::Delayed`] the wait begins with the absence;
-    /// otherwise it began with the last record seen, whose holder cannot have been sure of it for longer.
+    /// What is known after no record was seen. Under [`Vacancy::Delayed`] the wait begins with the absence.
+    /// Otherwise it began with the last record seen, when that stood unchanged until its holder could not
+    /// renew it any more: one that went earlier may have been renewed unseen and then forgotten.
     #[must_use]
-    pub fn of_absence(seen: Option<Self>, created: u64, rule: Vacancy, now_ns: u64) -> Self {
-        let counts =
-            |old: &Self| old.created == created && (rule != Vacancy::Delayed || old.revision.is_none());
-        seen.filter(counts).unwrap_or(Self::new(created, None, now_ns))
+    pub fn of_absence(seen: Option<Self>, created: u64, rule: Vacancy, terms: &Terms, now_ns: u64) -> Self {
+        let expired = |old: &Self| rule != Vacancy::Delayed && old.last_ns >= terms.until(old.since_ns);
+        let counts = |old: &Self| old.created == created && (old.revision.is_none() || expired(old));
+        match seen.filter(counts) {
+            Some(old) if old.revision.is_none() => Self { last_ns: now_ns, ..old },
+            Some(old) => old,
+            None => Self::new(created, None, now_ns),
+        }
     }
 }
 
@@ -120,7 +128,7 @@ pub struct Waiting {
     pub holder: Option<Holder>,
     /// To be handed back at the next look.
     pub sighting: Sighting,
-    /// Not worth looking before this steady instant, unless the key changes.
+    /// When the next look is due, steady, unless the key changes or the poll is sooner.
     pub again_at_ns: Option<u64>,
 }
 

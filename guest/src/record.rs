@@ -48,6 +48,10 @@ pub fn read(entry: &Entry) -> Result<Holder, String> {
     if size > RECORD_BYTES {
         return Err(format!("it has {size} bytes, a holder has at most {RECORD_BYTES}"));
     }
+    // A list of the fields' values would be read as well.
+    if !entry.value.trim_ascii_start().starts_with(b"{") {
+        return Err("it is no JSON object".into());
+    }
     let layout: Layout = serde_json::from_slice(&entry.value).map_err(|why| format!("{why}"))?;
     if layout.instance.is_empty() {
         return Err("its instance is empty".into());

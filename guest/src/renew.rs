@@ -27,6 +27,10 @@ pub fn renew(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: Tenur
 /// Write the record once more at the last known revision.
 fn update(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: Tenure) -> Renewal {
     let sent = io.now();
+    // The look before it may have taken until then.
+    if sent.steady_ns >= tenure.until_ns {
+        return Renewal::Lost(Loss::Overdue);
+    }
     let value = record::write(who, tenure.epoch, &tenure.taken, &record::rfc3339(sent.wall));
     let answer = io.update(Role::Lease, &who.lease, &value, tenure.revision);
     let now = io.now().steady_ns;

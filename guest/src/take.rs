@@ -67,13 +67,16 @@ impl Look<'_> {
                 if self.who.owns(&holder) {
                     Found::Ours(holder)
                 } else {
-                    Found::Wait(Waiting { holder: Some(holder), sighting, again_at_ns: None })
+                    // What the watched rule needs: to have seen the record just when it can be renewed no more.
+                    let at = self.terms.until(sighting.since_ns);
+                    let again_at_ns = Some(at).filter(|at| self.rule == Vacancy::Watched && now < *at);
+                    Found::Wait(Waiting { holder: Some(holder), sighting, again_at_ns })
                 }
             }
             // Its owner gave it up, or the store vouches for its age.
             Reading::Deleted(_) | Reading::Aged(_) => Found::Free(Sighting::new(created, None, now)),
             Reading::Absent => {
-                let sighting = Sighting::of_absence(seen, created, self.rule, now);
+                let sighting = Sighting::of_absence(seen, created, self.rule, self.terms, now);
                 // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
                 // different rates and for acts under way, here as everywhere.
                 let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);

@@ -29,10 +29,14 @@ pub(crate) use generated::{Policy as Exports, PolicyPre as ExportsPre};
 
 pub use generated::exports::incumbent::policy::describe::About;
 pub use generated::exports::incumbent::policy::gate::{Closed, Open, Standing};
+pub use generated::exports::incumbent::policy::holds::{
+    Admitted, Building, Kept, LetThrough, Report, Verdict,
+};
 pub use generated::exports::incumbent::policy::lease::{
     Attempt, Certainty, HeldLease, Holder, Identity, Loss, ReleaseOutcome, Renewal, Setback, Sighting,
     Tenure, Terms, Trouble, Vacancy, Waiting,
 };
+pub use generated::incumbent::policy::clock::Wall;
 pub use generated::incumbent::policy::kv::Fault as PolicyFault;
 
 use generated::incumbent::policy::{clock, epochs, kv, log, queue, streams};

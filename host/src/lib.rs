@@ -20,8 +20,9 @@ mod sync {
 }
 
 pub use bindings::{
-    About, Attempt, Certainty, Closed, HeldLease, Holder, Identity, Loss, Open, PolicyFault, ReleaseOutcome,
-    Renewal, Setback, Sighting, Standing, Tenure, Terms, Trouble, Vacancy, Waiting,
+    About, Admitted, Attempt, Building, Certainty, Closed, HeldLease, Holder, Identity, Kept, LetThrough,
+    Loss, Open, PolicyFault, ReleaseOutcome, Renewal, Report, Setback, Sighting, Standing, Tenure, Terms,
+    Trouble, Vacancy, Verdict, Waiting, Wall,
 };
 pub use lease::{Lease, LeaseOptions};
 pub use policy::{Policy, Runtime};

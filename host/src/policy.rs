@@ -3,6 +3,7 @@
 //! Every call gets a fresh instance in a store of its own, which is dropped on the way out: that makes "no
 //! memory between calls" true, and what a trap or a dropped call leaves behind is never entered again.
 
+mod holds;
 mod load;
 mod runtime;
 
@@ -98,11 +99,11 @@ impl Policy {
         self.size
     }
 
-    pub(crate) async fn check(
-        &self,
-        imports: impl Imports + 'static,
-        terms: Terms,
-    ) -> Called<Result<(), String>> {
+    /// Whether the timings fit each other.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn check(&self, imports: impl Imports + 'static, terms: Terms) -> Called<Result<(), String>> {
         let mut call = self.instance("lease.check", imports).await?;
         let answer = call.exports.incumbent_policy_lease().call_check(&mut call.store, terms).await;
         self.answered("lease.check", answer)

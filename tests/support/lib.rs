@@ -3,7 +3,9 @@
 
 pub mod command;
 pub mod faulty;
+pub mod guests;
 pub mod nats;
 pub mod proxy;
 pub mod running;
+pub mod script;
 pub mod world;

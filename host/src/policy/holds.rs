@@ -1,0 +1,121 @@
+//! Calling a policy's decisions on checks that wait while a delivery builds.
+
+use crate::bindings::{Admitted, Building, Kept, PolicyFault, Report, Verdict};
+use crate::imports::Imports;
+use crate::policy::{Called, Policy};
+
+impl Policy {
+    /// Whether a delivery builds.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn assess(&self, imports: impl Imports + 'static) -> Called<Result<Verdict, PolicyFault>> {
+        let mut call = self.instance("holds.assess", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_assess(&mut call.store).await;
+        self.answered("holds.assess", answer)
+    }
+
+    /// Take the oldest check of these queues under the one let-through key, when it has waited `after_ns`,
+    /// waiting for the queue at most `within_ns`.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn let_one_through(
+        &self,
+        imports: impl Imports + 'static,
+        queues: &[String],
+        builder: &str,
+        after_ns: u64,
+        within_ns: u64,
+    ) -> Called<Result<Option<Admitted>, PolicyFault>> {
+        let mut call = self.instance("holds.let-one-through", imports).await?;
+        let holds = call.exports.incumbent_policy_holds();
+        let answer = holds.call_let_one_through(&mut call.store, queues, builder, after_ns, within_ns).await;
+        self.answered("holds.let-one-through", answer)
+    }
+
+    /// Keep the let-through key, taken at `since` and known at `revision`.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn keep_let_through(
+        &self,
+        imports: impl Imports + 'static,
+        builder: &str,
+        since: &str,
+        revision: u64,
+    ) -> Called<Result<Kept, PolicyFault>> {
+        let mut call = self.instance("holds.keep", imports).await?;
+        let holds = call.exports.incumbent_policy_holds();
+        let answer = holds.call_keep(&mut call.store, builder, since, revision).await;
+        self.answered("holds.keep", answer)
+    }
+
+    /// Drop the let-through key, known at `revision`; a key that moved is left alone.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn drop_let_through(
+        &self,
+        imports: impl Imports + 'static,
+        revision: u64,
+    ) -> Called<Result<(), PolicyFault>> {
+        let mut call = self.instance("holds.drop", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_drop(&mut call.store, revision).await;
+        self.answered("holds.drop", answer)
+    }
+
+    /// Why checks wait.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn holds_status(&self, imports: impl Imports + 'static) -> Called<Result<Report, PolicyFault>> {
+        let mut call = self.instance("holds.status", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_status(&mut call.store).await;
+        self.answered("holds.status", answer)
+    }
+
+    /// A plan's build phase begins, or goes on under a new controller.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn begin_plan(
+        &self,
+        imports: impl Imports + 'static,
+        plan: &str,
+    ) -> Called<Result<Building, PolicyFault>> {
+        let mut call = self.instance("holds.begin", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_begin(&mut call.store, plan).await;
+        self.answered("holds.begin", answer)
+    }
+
+    /// A plan still builds.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn plan_seen(
+        &self,
+        imports: impl Imports + 'static,
+        plan: &str,
+        known: &Building,
+    ) -> Called<Result<Kept, PolicyFault>> {
+        let mut call = self.instance("holds.seen", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_seen(&mut call.store, plan, known).await;
+        self.answered("holds.seen", answer)
+    }
+
+    /// A plan's build phase ended; a key that moved is left alone.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn end_plan(
+        &self,
+        imports: impl Imports + 'static,
+        plan: &str,
+        revision: u64,
+    ) -> Called<Result<(), PolicyFault>> {
+        let mut call = self.instance("holds.end", imports).await?;
+        let answer = call.exports.incumbent_policy_holds().call_end(&mut call.store, plan, revision).await;
+        self.answered("holds.end", answer)
+    }
+}
