@@ -14,18 +14,18 @@ use incumbent::clock::Clock;
 use incumbent::guard::{Ended, GuardError, GuardOptions, Guarded, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
-use stage::{Bare, FAMILY, GRACE, LIMIT, RUNAWAY, SHORT, Stage, ends, eventually, lives, parent};
+use stage::{Bare, FAMILY, GRACE, LIMIT, RUNAWAY, SHORT, Stage, end_of, ends, eventually, lives, parent};
 
 #[tokio::test]
 async fn exit_code_and_signal_are_passed_on() {
     let alice = Stage::new();
-    let ended = alice.run("exit 7").await.wait().await;
+    let ended = end_of(&mut alice.run("exit 7").await).await;
     assert_eq!(ended, Ended { status: Status::Exit(7), all_gone: true });
 
     let mut guarded = alice.run("kill -KILL $$").await;
     let ended = Ended { status: Status::Signal(9), all_gone: true };
-    assert_eq!(guarded.wait().await, ended);
-    assert_eq!(guarded.wait().await, ended, "asked again, it says the same");
+    assert_eq!(end_of(&mut guarded).await, ended);
+    assert_eq!(end_of(&mut guarded).await, ended, "asked again, it says the same");
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_command_starts_with_no_signal_blocked() {
     // Without a shell, which has ways of its own with the mask.
     options.command = ["grep", "-q", "SigBlk:.0*$", "/proc/self/status"].map(OsString::from).into();
     let mut guarded = Guarded::spawn(options).await.expect("the command starts");
-    assert_eq!(guarded.wait().await.status, Status::Exit(0));
+    assert_eq!(end_of(&mut guarded).await.status, Status::Exit(0));
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn signals_reach_the_command() {
     assert_eq!(alice.child(), guarded.pid());
     assert!(matches!(guarded.signal(0), Err(GuardError::NoSignal { .. })));
     guarded.signal(Signal::USR1.as_raw()).expect("the guardian listens");
-    assert_eq!(guarded.wait().await.status, Status::Exit(42));
+    assert_eq!(end_of(&mut guarded).await.status, Status::Exit(42));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn without_a_renewal_all_is_dead_before_the_deadline() {
     let until = alice.soon();
     let mut guarded = alice.run_until(FAMILY, until).await;
     let child = alice.child();
-    let ended = guarded.wait().await;
+    let ended = end_of(&mut guarded).await;
     let now = Clock::machine().now();
     assert_eq!(ended, Ended { status: Status::Signal(15), all_gone: true });
     assert!(now < until, "{:?} too late", now.since(until));
@@ -108,7 +108,7 @@ async fn a_renewal_keeps_it_alive_and_the_end_is_prompt() {
 
     let asked = Instant::now();
     guarded.end();
-    assert_eq!(guarded.wait().await, Ended { status: Status::Signal(15), all_gone: true });
+    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Signal(15), all_gone: true });
     assert!(asked.elapsed() < GRACE, "it did not need the grace");
     assert!(!lives(child));
 }
@@ -120,7 +120,7 @@ async fn a_command_that_ignores_the_asking_is_killed_before_the_deadline() {
     let script = format!("trap '' TERM; {FAMILY}");
     let mut guarded = alice.run_until(&script, until).await;
     let child = alice.child();
-    assert_eq!(guarded.wait().await, Ended { status: Status::Signal(9), all_gone: true });
+    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Signal(9), all_gone: true });
     assert!(Clock::machine().now() < until);
     assert!(!lives(child));
 }
@@ -129,7 +129,7 @@ async fn a_command_that_ignores_the_asking_is_killed_before_the_deadline() {
 async fn a_runaway_grandchild_dies_with_the_command() {
     let alice = Stage::new();
     let mut guarded = alice.run(&format!("{RUNAWAY} exit 3")).await;
-    assert_eq!(guarded.wait().await, Ended { status: Status::Exit(3), all_gone: true });
+    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Exit(3), all_gone: true });
     assert!(!lives(alice.child()));
 }
 
@@ -191,7 +191,7 @@ async fn a_killed_guardian_takes_all_with_it() {
     let mut guarded = alice.run(FAMILY).await;
     let child = alice.child();
     kill_process(parent(guarded.pid()), Signal::KILL).expect("it runs");
-    assert_eq!(guarded.wait().await, Ended { status: Status::GuardianDied, all_gone: true });
+    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::GuardianDied, all_gone: true });
     eventually("all is dead", || !lives(guarded.pid()) && !lives(child));
     assert!(guarded.extend(alice.soon()).is_err());
 }
@@ -203,7 +203,7 @@ async fn a_stopped_guardian_is_woken_in_time() {
     let mut guarded = alice.run_until(FAMILY, until).await;
     let child = alice.child();
     kill_process(parent(guarded.pid()), Signal::STOP).expect("it runs");
-    let ended = guarded.wait().await;
+    let ended = end_of(&mut guarded).await;
     assert!(Clock::machine().now() < until);
     assert!(ended.all_gone, "{ended:?}");
     assert!(!lives(guarded.pid()) && !lives(child));
@@ -230,7 +230,7 @@ async fn a_control_group_is_removed_after_use() {
         seen.lines().find_map(|line| line.strip_prefix("0::")).expect("this kernel has control groups");
     let name = group.rsplit('/').next().filter(|name| name.starts_with("incumbent-"));
     guarded.end();
-    assert!(guarded.wait().await.all_gone);
+    assert!(end_of(&mut guarded).await.all_gone);
     // Where none may be made there is nothing to remove.
     if let Some(name) = name {
         let mount = seen.lines().find(|line| line.contains(" - cgroup2 ")).expect("it is mounted");

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use incumbent::clock::{Clock, Steady};
-use incumbent::guard::{GuardOptions, Guarded};
+use incumbent::guard::{Ended, GuardOptions, Guarded};
 use incumbent_tests::command::incumbent;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -151,6 +151,12 @@ pub(super) fn parent(pid: u32) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).expect("the second field");
     Pid::from_raw(parent.parse().expect("a number")).expect("it has a parent")
+}
+
+/// How the command ended.
+pub(super) async fn end_of(guarded: &mut Guarded) -> Ended {
+    // Twice: what nobody ends is ended at its deadline, and then the message is about how.
+    tokio::time::timeout(LIMIT * 2, guarded.wait()).await.expect("it ends")
 }
 
 /// How the process ended, which it does without being made to.
