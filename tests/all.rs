@@ -17,5 +17,4 @@ mod run_command;
 mod run_takeover;
 mod store_contract;
 mod store_nats;
-mod store_nats_faults;
 mod store_sqlite;

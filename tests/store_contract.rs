@@ -13,8 +13,10 @@ use anyhow::{Result, bail, ensure};
 use async_trait::async_trait;
 use incumbent::clock::{Clock, Steady};
 use incumbent::store::memory::Memory;
+use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::sqlite::Sqlite;
 use incumbent::store::{Bucket, BucketConfig, Reading, Store, Write};
+use incumbent_tests::nats::NatsServer;
 
 /// A backend: one store with one bucket, [`BUCKET`], and a way to let time pass in it.
 #[async_trait]
@@ -102,6 +104,7 @@ macro_rules! holds {
 
 holds! { memory: OnMemory }
 holds! { sqlite: OnSqlite }
+holds! { nats: OnNats }
 
 struct OnMemory {
     clock: Clock,
@@ -161,6 +164,38 @@ impl Subject for OnSqlite {
 
     async fn pass(&self, time: Duration) {
         self.clock.advance(time);
+    }
+}
+
+struct OnNats {
+    clock: Clock,
+    server: NatsServer,
+}
+
+#[async_trait]
+impl Subject for OnNats {
+    // Long enough for a busy machine to read a value while it lives, short enough to wait for.
+    const TTL: Duration = Duration::from_secs(2);
+    const EXACT: bool = false;
+
+    async fn raise(ttl: Duration) -> Result<Self> {
+        let subject = Self { clock: Clock::machine(), server: NatsServer::start()? };
+        subject.connect().await?.create_bucket(BUCKET, &BucketConfig { ttl, replicas: 1 }).await?;
+        Ok(subject)
+    }
+
+    async fn connect(&self) -> Result<Arc<dyn Store>> {
+        let mut options = NatsOptions::new(self.server.url());
+        options.timeout = GENEROUS;
+        Ok(Arc::new(Nats::connect(options).await?))
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 }
 

@@ -14,7 +14,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
-    Attempt, Certainty, HeldLease, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms, Vacancy,
+    Attempt, Certainty, HeldLease, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms,
+    Vacancy,
 };
 use crate::clock::{Clock, Steady, nanos};
 use crate::floor::Floor;
@@ -338,11 +339,7 @@ impl Lease {
     }
 
     /// From a tenure that the policy answered to a gate that is open: believed, written to the floor, passed.
-    async fn open_gate(
-        &self,
-        tenure: &mut Tenure,
-        orders: mpsc::Sender<Order>,
-    ) -> Result<(), LeaseError> {
+    async fn open_gate(&self, tenure: &mut Tenure, orders: mpsc::Sender<Order>) -> Result<(), LeaseError> {
         let shared = &self.shared;
         let floor =
             shared.floor.highest().await.map_err(|why| LeaseError::FloorUnreadable(why.to_string()))?;

@@ -45,7 +45,10 @@ fn main() {
     criterion.final_summary();
     for count in [1, 2] {
         if let (Some(epoch), Some(clock)) = (median("epoch", count), median("clock", count)) {
-            println!("gate / clock read, {count} thread(s): {epoch:.1} ns / {clock:.1} ns = {:.2}", epoch / clock);
+            println!(
+                "gate / clock read, {count} thread(s): {epoch:.1} ns / {clock:.1} ns = {:.2}",
+                epoch / clock
+            );
         }
     }
 }
