@@ -87,7 +87,9 @@ fn names_and_durations_that_do_not_fit_are_refused() -> Result<()> {
     let timing =
         ["run", "--lease", "a", "--ttl", "3s", "--renew-every", "2s", "--margin", "1s", "--", "true"];
     refused(&arena, &timing, 78, &["2 s", "1 s", "3 s"])?;
-    // The bucket is there now, with its own ttl.
+    refused(&arena, &["run", "--lease", "", "--", "true"], 77, &["name is empty"])?;
+    refused(&arena, &["run", "--lease", &long, "--", "true"], 77, &["300 bytes", "limit is 200"])?;
+    // The bucket is there since, with its own ttl.
     refused(&arena, &["run", "--lease", "a", "--ttl", "4s", "--", "true"], 78, &["3s", "4s"])?;
     for odd in ["labeler:did:plc:abc", "..", "*", "héron", "a b", ">"] {
         let (code, _, err) = run(&arena, &["--lease", odd], &["true"])?;
