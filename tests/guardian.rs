@@ -20,10 +20,10 @@ use stage::{Bare, FAMILY, GRACE, LIMIT, RUNAWAY, SHORT, Stage, end_of, ends, eve
 async fn exit_code_and_signal_are_passed_on() {
     let alice = Stage::new();
     let ended = end_of(&mut alice.run("exit 7").await).await;
-    assert_eq!(ended, Ended { status: Status::Exit(7), all_gone: true });
+    assert_eq!(ended, Ended { status: Status::Exit(7), overdue: false, all_gone: true });
 
     let mut guarded = alice.run("kill -KILL $$").await;
-    let ended = Ended { status: Status::Signal(9), all_gone: true };
+    let ended = Ended { status: Status::Signal(9), overdue: false, all_gone: true };
     assert_eq!(end_of(&mut guarded).await, ended);
     assert_eq!(end_of(&mut guarded).await, ended, "asked again, it says the same");
 }
@@ -91,7 +91,7 @@ async fn without_a_renewal_all_is_dead_before_the_deadline() {
     let child = alice.child();
     let ended = end_of(&mut guarded).await;
     let now = Clock::machine().now();
-    assert_eq!(ended, Ended { status: Status::Signal(15), all_gone: true });
+    assert_eq!(ended, Ended { status: Status::Signal(15), overdue: true, all_gone: true });
     assert!(now < until, "{:?} too late", now.since(until));
     assert!(!lives(guarded.pid()) && !lives(child));
 }
@@ -108,7 +108,10 @@ async fn a_renewal_keeps_it_alive_and_the_end_is_prompt() {
 
     let asked = Instant::now();
     guarded.end();
-    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Signal(15), all_gone: true });
+    assert_eq!(
+        end_of(&mut guarded).await,
+        Ended { status: Status::Signal(15), overdue: false, all_gone: true }
+    );
     assert!(asked.elapsed() < GRACE, "it did not need the grace");
     assert!(!lives(child));
 }
@@ -120,7 +123,10 @@ async fn a_command_that_ignores_the_asking_is_killed_before_the_deadline() {
     let script = format!("trap '' TERM; {FAMILY}");
     let mut guarded = alice.run_until(&script, until).await;
     let child = alice.child();
-    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Signal(9), all_gone: true });
+    assert_eq!(
+        end_of(&mut guarded).await,
+        Ended { status: Status::Signal(9), overdue: true, all_gone: true }
+    );
     assert!(Clock::machine().now() < until);
     assert!(!lives(child));
 }
@@ -129,7 +135,7 @@ async fn a_command_that_ignores_the_asking_is_killed_before_the_deadline() {
 async fn a_runaway_grandchild_dies_with_the_command() {
     let alice = Stage::new();
     let mut guarded = alice.run(&format!("{RUNAWAY} exit 3")).await;
-    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Exit(3), all_gone: true });
+    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::Exit(3), overdue: false, all_gone: true });
     assert!(!lives(alice.child()));
 }
 
@@ -191,7 +197,10 @@ async fn a_killed_guardian_takes_all_with_it() {
     let mut guarded = alice.run(FAMILY).await;
     let child = alice.child();
     kill_process(parent(guarded.pid()), Signal::KILL).expect("it runs");
-    assert_eq!(end_of(&mut guarded).await, Ended { status: Status::GuardianDied, all_gone: true });
+    assert_eq!(
+        end_of(&mut guarded).await,
+        Ended { status: Status::GuardianDied, overdue: false, all_gone: true }
+    );
     eventually("all is dead", || !lives(guarded.pid()) && !lives(child));
     assert!(guarded.extend(alice.soon()).is_err());
 }

@@ -328,3 +328,40 @@ async fn a_dropped_lease_shuts_its_gate_and_leaves_its_record() -> anyhow::Resul
     assert_eq!(line.ops().len(), sent, "neither renewed nor deleted");
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_asked_for_waits_for_the_one_under_way_and_the_gate_stays_open() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, _bob) = world.alice_holds().await;
+    let epoch = alice.lease.epoch()?;
+    world.pass(LOOKED).await;
+    let before = alice.lease.until();
+    assert_eq!(alice.lease.renew().await, Ok(epoch));
+    assert!(alice.lease.until() > before);
+
+    // It lands, and its answer takes its time.
+    alice.line.once(Kind::Update, Fate::HeldBack);
+    world.until(TTL, alice.line.hits(1)).await;
+    let lease = alice.lease.clone();
+    let renewing = tokio::spawn(async move { lease.renew().await });
+    world.settle().await;
+    alice.line.deliver().await.expect("one was on its way")?;
+
+    assert_eq!(world.until(LOOKED, renewing).await.0?, Ok(epoch));
+    assert_eq!(alice.events.count(|event| matches!(event, Event::Refused { .. })), 0);
+    assert!(alice.line.ops_of(Kind::Update).iter().all(|op| op.won.is_some()));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_asked_for_when_the_lease_is_lost_says_so() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, bob) = world.alice_holds().await;
+    assert_eq!(bob.lease.renew().await, Err(NotHeld::NotTaken));
+    alice.line.always(&Kind::ALL, &Fate::Hangs);
+    let (renewed, _) = world.until(TTL, alice.lease.renew()).await;
+    assert!(renewed.is_ok(), "it failed, and the last one still counts");
+    world.until(TTL, alice.lease.lost()).await;
+    assert_eq!(alice.lease.renew().await, Err(NotHeld::Lost(Box::new(Loss::Overdue))));
+    Ok(())
+}

@@ -218,6 +218,46 @@ async fn a_deletion_whose_answer_was_lost_does_not_reach_for_the_next_holder() -
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_does_not_queue_behind_renewals_even_when_its_caller_is_gone() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, bob) = world.alice_holds().await;
+    alice.line.always(&[Kind::Update], &Fate::Hangs);
+    let renewing = [alice.lease.clone(), alice.lease.clone(), alice.lease.clone()]
+        .map(|lease| tokio::spawn(async move { lease.renew().await }));
+    world.settle().await;
+    let lease = alice.lease.clone();
+    let releasing = tokio::spawn(async move { lease.release().await });
+    tokio::task::yield_now().await;
+    releasing.abort();
+    world.settle().await;
+
+    assert!(matches!(world.record().await, Reading::Deleted(_)));
+    for renewed in renewing {
+        assert_eq!(renewed.await?, Err(NotHeld::Released));
+    }
+    bob.lease.try_take().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_gives_back_what_a_take_cut_off_had_won() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);
+    // Won, and cut off at the look that follows.
+    alice.line.nth(Kind::Info, 2, Fate::Hangs);
+    let taking = alice.take();
+    alice.line.hits(1).await;
+    taking.abort();
+    world.settle().await;
+
+    assert_eq!(alice.lease.release().await, Released::NeverHeld);
+
+    assert!(matches!(world.record().await, Reading::Deleted(_)));
+    bob.lease.try_take().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_during_a_take_gives_back_what_the_take_wins() -> anyhow::Result<()> {
     let world = World::new().await;
     let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);

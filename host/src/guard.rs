@@ -49,6 +49,8 @@ pub const WORD: &str = "__guard";
 pub struct Ended {
     /// How the command itself ended.
     pub status: Status,
+    /// Whether it was ended because its time ran out, whatever its status then says.
+    pub overdue: bool,
     /// Whether nothing that came of it lives any more. If not, leave the lease to expire.
     pub all_gone: bool,
 }

@@ -5,12 +5,13 @@ mod event;
 mod keeper;
 mod options;
 mod permit;
+mod waiting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
@@ -31,7 +32,8 @@ pub use event::{Ended, Event, Released};
 pub use options::{LeaseOptions, Timing};
 pub use permit::Permit;
 
-use keeper::{Keeper, Order};
+use keeper::{Keeper, Orders};
+use waiting::{Said, rest};
 
 /// One instance's stand for a lease, and its hold of it.
 ///
@@ -42,7 +44,7 @@ pub struct Lease {
     shared: Arc<Shared>,
     /// What the candidate has seen so far, and the proof that one take is under way at a time.
     candidacy: tokio::sync::Mutex<Option<Sighting>>,
-    keeper: OnceLock<mpsc::Sender<Order>>,
+    keeper: OnceLock<Orders>,
 }
 
 /// What the lease object, its keeper and its permits share.
@@ -161,7 +163,7 @@ impl Lease {
                 }
                 Err(why) => return Err(why),
             };
-            shared.rest(pause, &mut watch).await;
+            rest(shared, pause, &mut watch).await;
             watchable |= watch.is_none();
         }
     }
@@ -259,7 +261,7 @@ impl Lease {
     pub async fn renew(&self) -> Result<u64, NotHeld> {
         let (answer, answered) = oneshot::channel();
         if let Some(keeper) = self.keeper.get()
-            && keeper.send(Order::Renew(answer)).await.is_ok()
+            && keeper.renew.send(answer).await.is_ok()
         {
             // The keeper drops it unanswered when the lease is lost meanwhile; the gate tells.
             let _ = answered.await;
@@ -275,7 +277,7 @@ impl Lease {
         let Some(keeper) = self.keeper.get() else { return self.withdraw().await };
         let (answer, answered) = oneshot::channel();
         // The keeper is gone when the lease was lost, or given back before.
-        if keeper.send(Order::Release(answer)).await.is_err() {
+        if keeper.release.send(answer).await.is_err() {
             return Released::NeverHeld;
         }
         answered.await.unwrap_or(Released::NeverHeld)
@@ -325,7 +327,7 @@ impl Lease {
     /// From a tenure that the policy answered to one that is kept.
     async fn begin(&self, mut tenure: Tenure) -> Result<u64, LeaseError> {
         let shared = &self.shared;
-        let (orders, ordered) = mpsc::channel(1);
+        let (orders, ordered) = keeper::orders();
         if let Err(why) = self.open_gate(&mut tenure, orders).await {
             // Nobody waits for a record that is not acted on. What cannot be deleted expires.
             let call = shared.policy.release(shared.imports(true), &shared.who, &tenure);
@@ -339,7 +341,7 @@ impl Lease {
     }
 
     /// From a tenure that the policy answered to a gate that is open: believed, written to the floor, passed.
-    async fn open_gate(&self, tenure: &mut Tenure, orders: mpsc::Sender<Order>) -> Result<(), LeaseError> {
+    async fn open_gate(&self, tenure: &mut Tenure, orders: Orders) -> Result<(), LeaseError> {
         let shared = &self.shared;
         let floor =
             shared.floor.highest().await.map_err(|why| LeaseError::FloorUnreadable(why.to_string()))?;
@@ -405,38 +407,6 @@ enum Turn {
     Waiting(Option<Holder>, Option<Steady>),
 }
 
-/// What was said last, so that it is said once.
-#[derive(Default)]
-struct Said {
-    holder: Option<Option<(String, u64)>>,
-    trouble: bool,
-}
-
-impl Said {
-    fn waiting(&mut self, shared: &Shared, holder: Option<Holder>) {
-        self.trouble = false;
-        let who = holder.as_ref().map(|holder| (holder.instance.clone(), holder.epoch));
-        if self.holder.as_ref() != Some(&who) {
-            self.holder = Some(who);
-            (shared.on_event)(&Event::Waiting { holder });
-        }
-    }
-
-    fn trouble(&mut self, shared: &Shared, why: &LeaseError) {
-        if !std::mem::replace(&mut self.trouble, true) {
-            self.holder = None;
-            (shared.on_event)(&Event::Retrying { why: why.to_string() });
-        }
-    }
-}
-
-async fn changed(watch: &mut Option<Box<dyn Watch>>) -> bool {
-    match watch {
-        Some(watch) => watch.changed().await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Shared {
     fn rails(&self) -> std::sync::MutexGuard<'_, Rails> {
         self.rails.lock().unwrap_or_else(PoisonError::into_inner)
@@ -500,23 +470,6 @@ impl Shared {
             (None, None) if self.gate.is_sealed() => NotHeld::Released,
             (None, None) if self.taken.load(Ordering::Acquire) => NotHeld::Doubted,
             (None, None) => NotHeld::NotTaken,
-        }
-    }
-
-    /// Until it is worth looking again: the key has changed, the pause is over, or the lease object is.
-    async fn rest(&self, pause: Duration, watch: &mut Option<Box<dyn Watch>>) {
-        let woken = async {
-            if !changed(watch).await {
-                // It has ended. A new one waits for the next look, or one that ends at once would be begun
-                // over and over.
-                *watch = None;
-                std::future::pending().await
-            }
-        };
-        tokio::select! {
-            () = woken => {}
-            () = tokio::time::sleep(pause) => {}
-            () = self.over.cancelled() => {}
         }
     }
 

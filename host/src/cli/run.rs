@@ -116,6 +116,10 @@ impl Stand {
                 }
             }
         };
+        // Ended for its time, with a status that is no matter of the command's own: lost, in effect.
+        if ended.overdue {
+            say::error("the command was ended: its time ran out before a renewal was acknowledged");
+        }
         let was_lost = self.lease.ended().is_some();
         if !ended.all_gone {
             say::error("not all that the command started is gone, so the lease is left to expire");
@@ -123,7 +127,7 @@ impl Stand {
             self.lease.release().await;
         }
         Ok(match ended.status {
-            _ if was_lost => End::Lost,
+            _ if was_lost || ended.overdue => End::Lost,
             Status::Exit(code) => End::Code(u8::try_from(code).unwrap_or(u8::MAX)),
             Status::Signal(signal) => End::Code(after_signal(signal)),
             Status::GuardianDied => {

@@ -48,6 +48,7 @@ pub struct Guarded {
     status: Option<Status>,
     ended: Option<Ended>,
     forced: bool,
+    overdue: bool,
 }
 
 impl Guarded {
@@ -128,6 +129,7 @@ impl Guarded {
             status: None,
             ended: None,
             forced: false,
+            overdue: false,
         })
     }
 
@@ -189,14 +191,15 @@ impl Guarded {
                 Some(Report::Signaled(signal)) => self.status = Some(Status::Signal(signal)),
                 Some(Report::Gone) => {
                     let status = self.status.unwrap_or(Status::GuardianDied);
-                    self.ended = Some(Ended { status, all_gone: true });
+                    self.ended = Some(Ended { status, overdue: self.overdue, all_gone: true });
                 }
+                Some(Report::Overdue) => self.overdue = true,
                 // Said before, and twice is as good as once.
                 Some(Report::Started(_) | Report::Failed(_)) => {}
                 None => {
                     let all_gone = self.kill_group().await;
-                    self.ended =
-                        Some(Ended { status: self.status.unwrap_or(Status::GuardianDied), all_gone });
+                    let status = self.status.unwrap_or(Status::GuardianDied);
+                    self.ended = Some(Ended { status, overdue: self.overdue, all_gone });
                 }
             }
         }
@@ -210,6 +213,7 @@ impl Guarded {
     /// be done from here.
     fn force(&mut self) {
         self.forced = true;
+        self.overdue = true;
         if let Some(guardian) = self.guardian.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
             let _ = kill_process(guardian, Signal::CONT);
         }

@@ -152,7 +152,8 @@ impl Guardian {
     /// Do what is due; when to do so again, if not at an event.
     fn act(&mut self) -> io::Result<Option<Steady>> {
         let now = self.clock.now();
-        if self.plan.step(now) == Step::Terminate {
+        if !self.plan.ending() && !matches!(self.plan.step(now), Step::Wait(_)) {
+            self.report(Report::Overdue);
             self.begin_end();
         }
         match self.plan.step(now) {

@@ -28,6 +28,8 @@ pub(super) enum Report {
     Started(i32),
     /// The command could not be executed, for this error number.
     Failed(i32),
+    /// The command's time runs out, and it is being ended.
+    Overdue,
     /// The command exited by itself, with this code.
     Exited(i32),
     /// The command was ended by this signal.
@@ -56,6 +58,7 @@ impl Report {
             ("failed", Some(error)) => Some(Self::Failed(number(error)?)),
             ("exited", Some(code)) => Some(Self::Exited(number(code)?)),
             ("signaled", Some(signal)) => Some(Self::Signaled(number(signal)?)),
+            ("overdue", None) => Some(Self::Overdue),
             ("gone", None) => Some(Self::Gone),
             _ => None,
         }
@@ -79,6 +82,7 @@ impl fmt::Display for Report {
             Self::Failed(error) => write!(f, "failed {error}"),
             Self::Exited(code) => write!(f, "exited {code}"),
             Self::Signaled(signal) => write!(f, "signaled {signal}"),
+            Self::Overdue => f.write_str("overdue"),
             Self::Gone => f.write_str("gone"),
         }
     }

@@ -28,13 +28,25 @@ pub(super) struct Keeper {
     next: Steady,
 }
 
-/// What the lease object asks of its keeper; answered when it is done. The channel's end is the end of the
-/// lease object.
-pub(super) enum Order {
+/// What the lease object may ask of its keeper; each is answered when it is done. The end of these is the end
+/// of the lease object.
+#[derive(Debug)]
+pub(super) struct Orders {
     /// Renew now.
-    Renew(oneshot::Sender<()>),
-    /// Give the lease back.
-    Release(oneshot::Sender<Released>),
+    pub(super) renew: mpsc::Sender<oneshot::Sender<()>>,
+    /// Give the lease back: never behind a renewal.
+    pub(super) release: mpsc::Sender<oneshot::Sender<Released>>,
+}
+
+/// The keeper's side of [`Orders`].
+pub(super) struct Ordered {
+    renew: mpsc::Receiver<oneshot::Sender<()>>,
+    release: mpsc::Receiver<oneshot::Sender<Released>>,
+}
+
+pub(super) fn orders() -> (Orders, Ordered) {
+    let ((renew, renewals), (release, releases)) = (mpsc::channel(1), mpsc::channel(1));
+    (Orders { renew, release }, Ordered { renew: renewals, release: releases })
 }
 
 enum Step {
@@ -49,23 +61,17 @@ impl Keeper {
     }
 
     /// Until the lease is over.
-    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+    pub(super) async fn run(mut self, mut ordered: Ordered) {
         loop {
             let step = tokio::select! {
                 biased;
-                // A renewal under way is dropped: should it still land, the next look finds it.
-                order = orders.recv() => match order {
-                    Some(Order::Release(answer)) => return self.release(answer).await,
-                    Some(Order::Renew(answer)) => {
-                        let step = self.renew().await;
-                        // Whoever asked may be gone.
-                        let _ = answer.send(());
-                        step
-                    }
+                // A renewal under way is dropped: should it still land, the release finds it.
+                order = ordered.release.recv() => match order {
+                    Some(order) => return self.release(order).await,
                     // The lease object was dropped: nobody acts, and the record is left to expire.
                     None => return,
                 },
-                step = self.step() => step,
+                step = self.step(&mut ordered.renew) => step,
             };
             if matches!(step, Step::Over) {
                 return;
@@ -73,11 +79,20 @@ impl Keeper {
         }
     }
 
-    /// Until the next renewal is due, and the renewal.
-    async fn step(&mut self) -> Step {
+    /// Until the next renewal is due or asked for, and the renewal. One under way is never dropped for another:
+    /// should it land unheard, the other would be refused.
+    async fn step(&mut self, asked: &mut mpsc::Receiver<oneshot::Sender<()>>) -> Step {
         let due = self.next.min(Steady(self.tenure.until_ns));
-        sleep(due.since(self.shared.clock.now())).await;
-        self.renew().await
+        let answer = tokio::select! {
+            () = sleep(due.since(self.shared.clock.now())) => None,
+            Some(answer) = asked.recv() => Some(answer),
+        };
+        let step = self.renew().await;
+        if let Some(answer) = answer {
+            // Whoever asked may be gone.
+            let _ = answer.send(());
+        }
+        step
     }
 
     async fn renew(&mut self) -> Step {
