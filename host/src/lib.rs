@@ -26,3 +26,8 @@ pub use bindings::{
 };
 pub use lease::{Lease, LeaseOptions};
 pub use policy::{Policy, Runtime};
+
+/// The README's program, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
