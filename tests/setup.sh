@@ -38,6 +38,12 @@ c_compiler() {
 # builds it (host/build.rs falls back to /usr/bin/rustc by itself).
 wasm_target() {
     have rustc || fail "no rustc; install Rust with rustup"
+    # rust-toolchain.toml names the target. A rustup that installs by itself and cannot reach it fails at every
+    # command.
+    if ! rustc --version >/dev/null 2>&1 && RUSTUP_AUTO_INSTALL=0 rustc --version >/dev/null; then
+        say "rustup cannot bring the wasm32 target; telling it not to try at every command"
+        rustup set auto-install disable
+    fi
     local libraries
     libraries=$(rustc --print target-libdir --target wasm32-unknown-unknown)
     if compgen -G "$libraries/libcore-*.rlib" >/dev/null || debian_wasm; then
@@ -51,10 +57,6 @@ wasm_target() {
     say "installing the distribution's compiler for wasm32"
     install rustc-web cargo-web rust-web-src
     debian_wasm || fail "rustc-web is installed, but brings no library sources; see 'dpkg -L rust-web-src'"
-}
-
-debian_wasm() {
-    [ -x /usr/bin/rustc ] && [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/core" ]
 }
 
 # Whether this nats-server starts and is new enough: older ones lost streams when they were killed.
