@@ -55,6 +55,7 @@ pub const LOG_TARGET_CHARS: usize = 64;
 
 /// Giving a lease back: the acts under way, the deletion and the looks it takes.
 pub const RELEASE: Duration = Duration::from_secs(5);
+
 /// The highest revision a bucket is moved to, 2⁶¹: writes never bring it from there to 2⁶², the first that
 /// a NATS file store loses, nor to 2⁶³, the first that SQLite cannot hold.
 pub const REVISION_HIGHEST: u64 = 1 << 61;

@@ -18,13 +18,12 @@ use super::link::{self, Link, Trouble};
 use super::listen::{self, NatsWatch};
 use super::{Last, kind_of};
 use crate::limits::VALUE_BYTES;
-use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Watch, Write, check_key, check_value, name};
+use crate::store::{
+    Bucket, BucketInfo, Entry, Fault, Reading, Watch, Write, check_key, check_purge, check_value, name,
+};
 
 /// Revisions remembered as those of a value. A miss costs one more read.
 const VALUES_REMEMBERED: usize = 1024;
-
-/// The highest revision to purge below. From 2^62 on a file store acknowledges what it cannot read.
-const PURGE_HIGHEST: u64 = 1 << 61;
 
 #[derive(Debug)]
 pub(super) struct NatsBucket {
@@ -249,13 +248,8 @@ impl Bucket for NatsBucket {
     }
 
     async fn purge_below(&self, revision: u64) -> Result<u64, Fault> {
+        check_purge(&self.name, revision)?;
         let call = self.call(Doing::Write("purge"), None);
-        if !(2..=PURGE_HIGHEST).contains(&revision) {
-            return Err(Fault::Denied(format!(
-                "cannot {call} below {revision}: servers take 0 and 1 for \"everything\", and above \
-                 {PURGE_HIGHEST} they lose what they acknowledged"
-            )));
-        }
         let deadline = self.link.deadline();
         let ask = format!("STREAM.PURGE.KV_{}", self.name);
         match self.link.api::<PurgeResponse>(&ask, &json!({ "seq": revision }), deadline).await {
