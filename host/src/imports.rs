@@ -13,6 +13,8 @@ use crate::limits;
 use crate::rails::Rails;
 use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write};
 
+pub use crate::store::queue::Ask;
+
 /// What a bucket is for, towards a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -34,17 +36,6 @@ pub enum Level {
     Warn,
     Error,
     Critical,
-}
-
-/// One ask of a work queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Its place in the queue's stream.
-    pub sequence: u64,
-    /// When the queue stored it: time since 1970, where the queue says so.
-    pub stored: Option<Duration>,
-    /// What was asked.
-    pub body: Vec<u8>,
 }
 
 /// The imports of one policy call. What a host does not grant is denied, which is what every default body
@@ -320,7 +311,6 @@ impl LeaseRole {
         most: u32,
     ) -> Result<Vec<String>, Fault> {
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::KEYS_A_CALL);
-        let keys = bucket.keys().await?;
-        Ok(keys.into_iter().filter(|key| after.is_none_or(|after| key.as_str() > after)).take(most).collect())
+        bucket.keys(after, most).await
     }
 }

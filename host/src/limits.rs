@@ -59,3 +59,19 @@ pub const RELEASE: Duration = Duration::from_secs(5);
 /// The highest revision a bucket is moved to, 2⁶¹: writes never bring it from there to 2⁶², the first that
 /// a NATS file store loses, nor to 2⁶³, the first that SQLite cannot hold.
 pub const REVISION_HIGHEST: u64 = 1 << 61;
+
+/// An ask put into a work queue, bytes: what every NATS server takes unless told otherwise, less its headers.
+pub const ASK_BYTES: usize = (1 << 20) - (4 << 10);
+
+/// What a policy is shown of an ask, bytes. An ask whose id does not fit has its age from the queue. With
+/// [`CHECK_QUEUES`] that stays within [`HOST_CALL_BYTES`].
+pub const ASK_SHOWN_BYTES: usize = 16 << 10;
+
+/// Check queues of one builder: each is looked at for the oldest check.
+pub const CHECK_QUEUES: usize = 32;
+
+/// A builder's name, characters. It is shown to people and stands in a key's value.
+pub const BUILDER_CHARS: usize = 200;
+
+/// How long a let-through check's fetch may wait for the queue: the ask was there a moment ago.
+pub const LET_THROUGH_FETCH: Duration = Duration::from_secs(2);

@@ -25,7 +25,7 @@
 //! 8. **Cancel-safe.** Dropping a call's future leaves the store usable; a write so dropped may or may not
 //!    be applied.
 //! 9. **Any name.** A key is any UTF-8 of 1 to [`NAME_BYTES`](crate::limits::NAME_BYTES) bytes, others
-//!    are refused as `Denied` before any I/O. `keys` answers the names as they were given.
+//!    are refused as `Denied` before any I/O. `keys` answers the names as they were given, page by page.
 //! 10. **Watch.** After a change of the key a watcher is woken, soon; it may also be woken for nothing.
 //!     A store that cannot watch says so, and the caller polls.
 
@@ -33,6 +33,7 @@ pub mod memory;
 pub mod name;
 pub mod nats;
 pub mod open;
+pub mod queue;
 pub mod sqlite;
 
 use std::fmt;
@@ -40,6 +41,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+use self::queue::{Queue, QueueConfig};
 
 /// A key's value and the revision at which it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +116,7 @@ pub struct BucketConfig {
     pub replicas: usize,
 }
 
-/// A connection to a store that holds buckets.
+/// A connection to a store that holds buckets, and [work queues](queue).
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// The bucket of this name, looked up now.
@@ -128,6 +131,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// A fault as the store said it.
     async fn create_bucket(&self, name: &str, config: &BucketConfig) -> Result<Arc<dyn Bucket>, Fault>;
+
+    /// The work queue of this name, looked up now.
+    ///
+    /// # Errors
+    /// [`Fault::MissingBucket`] when there is none.
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault>;
+
+    /// Make a work queue. One that is there already with the same settings is left alone, one with others
+    /// is refused as [`Fault::Denied`] with both named.
+    ///
+    /// # Errors
+    /// A fault as the store said it.
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault>;
 
     /// What an absence in this store is worth: whether it keeps what it acknowledged.
     fn keeps_what_it_acknowledged(&self) -> bool;
@@ -163,11 +179,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// A [`Fault`].
     async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault>;
 
-    /// The keys that have a value, in byte order.
+    /// The keys that have a value, in byte order: those after `after` only, `most` at the most.
     ///
     /// # Errors
-    /// A [`Fault`]; `TooLarge` when there are more than [`KEYS`](crate::limits::KEYS).
-    async fn keys(&self) -> Result<Vec<String>, Fault>;
+    /// A [`Fault`]; `TooLarge` where the store must read all of them to answer and there are more than
+    /// [`KEYS`](crate::limits::KEYS).
+    async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault>;
 
     /// The bucket's state.
     ///

@@ -124,7 +124,7 @@ pub(super) async fn a_dropped_call_leaves_the_store_usable<S: Subject>() -> Resu
         let write = async {
             let created = won(bucket.create(&key, b"alice").await?)?;
             let updated = won(bucket.update(&key, b"alice again", created).await?)?;
-            bucket.keys().await?;
+            bucket.keys(None, 1000).await?;
             won(bucket.delete(&key, updated).await?)
         };
         if let Ok(done) = tokio::time::timeout(soon, write).await {

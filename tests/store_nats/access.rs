@@ -114,7 +114,7 @@ async fn what_is_not_permitted_is_denied_at_once() -> Result<()> {
         holder.create("other", b"alice").await.map(drop),
         holder.update("other", b"alice", revision).await.map(drop),
         holder.delete("other", revision).await.map(drop),
-        holder.keys().await.map(drop),
+        holder.keys(None, 1000).await.map(drop),
         holder.purge_below(57).await.map(drop),
         holder.watch("other").await.map(drop),
     ];
@@ -154,7 +154,7 @@ async fn the_documented_permissions_are_enough() -> Result<()> {
     ensure!(again > renewed);
 
     let lister = connect(&as_user(&server, "lister:l")).await?.bucket("leases").await?;
-    ensure!(lister.keys().await? == ["mine"]);
+    ensure!(lister.keys(None, 1000).await? == ["mine"]);
     Ok(())
 }
 
@@ -176,7 +176,7 @@ async fn a_missing_bucket_is_told_with_the_command_and_without_the_password() ->
         bucket.update("k", b"v", 7).await.map(drop),
         bucket.info().await.map(drop),
         bucket.last_revision().await.map(drop),
-        bucket.keys().await.map(drop),
+        bucket.keys(None, 1000).await.map(drop),
         bucket.purge_below(57).await.map(drop),
         bucket.watch("k").await.map(drop),
     ];

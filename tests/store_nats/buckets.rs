@@ -74,7 +74,7 @@ async fn another_program_reads_and_writes_the_same_bucket() -> Result<()> {
 async fn keys_come_back_as_they_were_named() -> Result<()> {
     let server = NatsServer::start()?;
     let bucket = leases(&server.url(), TTL).await?;
-    ensure!(bucket.keys().await?.is_empty());
+    ensure!(bucket.keys(None, 1000).await?.is_empty());
     let longest = ":".repeat(NAME_BYTES);
     let mut names = ["labeler:did:plc:abc", "..", "*", ">", " ", "é", "$", "=3A", "a.b", &longest]
         .map(String::from)
@@ -95,7 +95,7 @@ async fn keys_come_back_as_they_were_named() -> Result<()> {
     raw(&server.url(), None).await?.get_key_value("leases").await?.put("by.another", "x".into()).await?;
     names.push("by.another".into());
     names.sort_unstable();
-    ensure!(bucket.keys().await? == names);
+    ensure!(bucket.keys(None, 1000).await? == names);
     Ok(())
 }
 
@@ -147,7 +147,7 @@ async fn a_key_that_ages_out_leaves_a_marker_that_readers_and_watchers_see() -> 
     });
     let aged = aged.await.context("no marker came")??;
     ensure!(aged > revision);
-    ensure!(bucket.keys().await?.is_empty());
+    ensure!(bucket.keys(None, 1000).await?.is_empty());
     ensure!(bucket.update("k", b"late", revision).await? == Write::Stale(None));
     ensure!(bucket.update("k", b"late", aged).await? == Write::Stale(None));
     ensure!(written(bucket.create("k", b"bob").await?)? > aged);

@@ -96,7 +96,7 @@ async fn a_read_whose_answer_is_lost_is_never_unknown() -> Result<()> {
         bucket.get("k").await.map(drop),
         bucket.info().await.map(drop),
         bucket.last_revision().await.map(drop),
-        bucket.keys().await.map(drop),
+        bucket.keys(None, 1000).await.map(drop),
         bucket.watch("k").await.map(drop),
     ];
     for outcome in lost {
@@ -276,13 +276,13 @@ async fn a_dropped_call_leaves_the_bucket_usable() -> Result<()> {
     for _ in 0..20 {
         // Polled once, then dropped.
         let _ = futures_util::FutureExt::now_or_never(bucket.create("k", b"alice"));
-        let _ = futures_util::FutureExt::now_or_never(bucket.keys());
+        let _ = futures_util::FutureExt::now_or_never(bucket.keys(None, 1000));
         let _ = futures_util::FutureExt::now_or_never(bucket.watch("k"));
     }
     match bucket.create("k", b"alice").await? {
         Write::Written(_) | Write::Stale(Some(_)) => {}
         other => anyhow::bail!("{other:?}"),
     }
-    ensure!(bucket.keys().await? == ["k"]);
+    ensure!(bucket.keys(None, 1000).await? == ["k"]);
     Ok(())
 }

@@ -234,7 +234,7 @@ impl Faulty {
         let expected = op.expected.unwrap_or(0);
         let mut dropped = Vec::new();
         if op.kind == Kind::Purge {
-            for key in bucket.keys().await? {
+            for key in bucket.keys(None, 1000).await? {
                 let writer = self.state().writer.get(&key).cloned();
                 dropped.extend(writer.filter(|(revision, _)| *revision < expected));
             }

@@ -1,19 +1,23 @@
 //! The plainest store: everything in this process, and gone with it. It is the contract's
 //! specification: where another backend answers otherwise, the other one is wrong.
 
+mod queue;
+
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use self::queue::{Asks, MemoryQueue};
+use super::queue::{Queue, QueueConfig, check_queue};
 use super::{
     Bucket, BucketConfig, BucketInfo, Entry, Fault, Reading, Store, Watch, Write, check_config, check_key,
     check_purge, check_value,
 };
 use crate::clock::{Clock, Steady};
-use crate::limits::KEYS;
 
 /// A store in memory. Clones share what it holds.
 #[derive(Clone, Debug)]
@@ -85,6 +89,31 @@ impl Store for Memory {
         Ok(Arc::new(self.handle(name)))
     }
 
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
+        let queue = MemoryQueue { store: self.clone(), name: name.into() };
+        queue.with(|_, _| Ok(()))?;
+        Ok(Arc::new(queue))
+    }
+
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
+        check_queue(name, config)?;
+        if config.replicas != 1 {
+            return Err(Fault::Denied(format!(
+                "the queue {name} cannot have {} replicas: memory is one process; give it 1",
+                config.replicas
+            )));
+        }
+        let there =
+            self.lock().queues.entry(name.into()).or_insert_with(|| Asks::new(config.ack_wait)).ack_wait;
+        if there != config.ack_wait {
+            return Err(Fault::Denied(format!(
+                "the queue {name} has an ack wait of {there:?}, not {:?}; use that, or another queue",
+                config.ack_wait
+            )));
+        }
+        self.queue(name).await
+    }
+
     fn keeps_what_it_acknowledged(&self) -> bool {
         true
     }
@@ -95,6 +124,7 @@ struct Shared {
     /// How many buckets were ever raised.
     raised: u64,
     buckets: BTreeMap<String, State>,
+    queues: BTreeMap<String, Asks>,
 }
 
 #[derive(Debug)]
@@ -199,17 +229,12 @@ impl Bucket for MemoryBucket {
         self.with(|state, now| state.write(key, None, Some(expected), now))
     }
 
-    async fn keys(&self) -> Result<Vec<String>, Fault> {
+    async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {
         self.with(|state, now| {
             let live = |key: &&String| matches!(state.read(key, now), Reading::Found(_));
-            let keys: Vec<_> = state.records.keys().filter(live).take(KEYS + 1).cloned().collect();
-            if keys.len() > KEYS {
-                return Err(Fault::TooLarge(format!(
-                    "the bucket {} has more than {KEYS} keys; list a smaller one",
-                    self.name
-                )));
-            }
-            Ok(keys)
+            let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let keys = state.records.range::<str, _>((from, Bound::Unbounded)).map(|(key, _)| key);
+            Ok(keys.filter(live).take(most).cloned().collect())
         })
     }
 

@@ -41,6 +41,7 @@ use self::bucket::NatsBucket;
 pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
 use self::errors::{Call, Doing};
 use self::link::Link;
+use super::queue::{Queue, QueueConfig, check_queue};
 use super::{Bucket, BucketConfig, Fault, Store, check_config};
 use crate::limits::TTL_SHORTEST;
 
@@ -129,6 +130,15 @@ impl Store for Nats {
             )));
         }
         self.opened(name, &info)
+    }
+
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
+        Err(Fault::MissingBucket(name.into()))
+    }
+
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
+        check_queue(name, config)?;
+        self.queue(name).await
     }
 
     /// A NATS server can be wiped, and by default syncs to its disk every two minutes.

@@ -26,6 +26,7 @@ use self::fault::{Failed, Kind};
 use self::file::File;
 use self::session::Session;
 use self::watching::Watching;
+use super::queue::{Queue, QueueConfig, check_queue};
 use super::{
     Bucket, BucketConfig, BucketInfo, Fault, Reading, Store, Watch, Write, check_config, check_key,
     check_purge, check_value,
@@ -162,6 +163,15 @@ impl Store for Sqlite {
         Ok(bucket)
     }
 
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
+        Err(Fault::MissingBucket(name.into()))
+    }
+
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
+        check_queue(name, config)?;
+        self.queue(name).await
+    }
+
     fn keeps_what_it_acknowledged(&self) -> bool {
         true
     }
@@ -222,9 +232,10 @@ impl Bucket for SqliteBucket {
         self.write(key, None, Some(expected)).await
     }
 
-    async fn keys(&self) -> Result<Vec<String>, Fault> {
-        let name = self.name.clone();
-        self.store.call(Kind::Read, self.about(), move |session| session.keys(&name)).await
+    async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {
+        let (name, after) = (self.name.clone(), after.map(str::to_owned));
+        let work = move |session: &mut Session<'_>| session.keys(&name, after.as_deref(), most);
+        self.store.call(Kind::Read, self.about(), work).await
     }
 
     async fn info(&self) -> Result<BucketInfo, Fault> {

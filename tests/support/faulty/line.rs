@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use incumbent::store::queue::{Queue, QueueConfig};
 use incumbent::store::{Bucket, BucketConfig, BucketInfo, Fault, Reading, Store, Watch, Write};
 use tokio::sync::{oneshot, watch};
 
@@ -205,6 +206,14 @@ impl Store for Line {
         self.bucket(name).await
     }
 
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
+        self.faulty.shared.store.queue(name).await
+    }
+
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
+        self.faulty.shared.store.create_queue(name, config).await
+    }
+
     fn keeps_what_it_acknowledged(&self) -> bool {
         self.faulty.shared.store.keeps_what_it_acknowledged()
     }
@@ -243,9 +252,9 @@ impl Bucket for LineBucket {
         self.line.write(self.line.op(Kind::Delete, key, None, Some(expected))).await
     }
 
-    async fn keys(&self) -> Result<Vec<String>, Fault> {
+    async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {
         self.line.reading(Kind::Keys, "").await?;
-        self.line.faulty.bare().await?.keys().await
+        self.line.faulty.bare().await?.keys(after, most).await
     }
 
     async fn info(&self) -> Result<BucketInfo, Fault> {

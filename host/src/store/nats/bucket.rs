@@ -228,8 +228,10 @@ impl Bucket for NatsBucket {
         self.replace(&call, key, headers, &[], expected).await
     }
 
-    async fn keys(&self) -> Result<Vec<String>, Fault> {
-        listen::keys(&self.link, &self.name, self.link.deadline()).await
+    async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {
+        let all = listen::keys(&self.link, &self.name, self.link.deadline()).await?;
+        let asked = all.into_iter().filter(|key| after.is_none_or(|after| key.as_str() > after));
+        Ok(asked.take(most).collect())
     }
 
     async fn info(&self) -> Result<BucketInfo, Fault> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, TransactionBehavio
 use super::age::{self, Age, ClockRun};
 use super::fault::Failed;
 use crate::clock::{Clock, Steady, nanos};
-use crate::limits::{KEYS, NAME_BYTES, VALUE_BYTES};
+use crate::limits::{NAME_BYTES, VALUE_BYTES};
 use crate::store::{BucketConfig, BucketInfo, Entry, Fault, Reading, Write};
 
 /// A connection, and the clock that its rows are stamped by.
@@ -107,8 +107,13 @@ impl Session<'_> {
         Ok(write)
     }
 
-    /// The keys that have a value, in byte order.
-    pub(super) fn keys(&mut self, name: &str) -> Result<Vec<String>, Failed> {
+    /// The keys that have a value, in byte order: those after `after` only, `most` at the most.
+    pub(super) fn keys(
+        &mut self,
+        name: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<String>, Failed> {
         let there = bucket(self.connection, name)?.ok_or(Failed::Missing)?;
         if age::any_uncomparable(self.connection, there.created, self.run, self.clock.now())? {
             self.stamp_anew(there.created)?;
@@ -116,17 +121,17 @@ impl Session<'_> {
         let aged = nanos(self.clock.now().since(Steady(nanos(there.ttl))));
         let mut statement = self.connection.prepare(
             "SELECT CASE WHEN octet_length(key) <= ?4 THEN key END FROM entries
-             WHERE bucket = ?1 AND deleted = 0 AND (run <> ?2 OR written_ns > ?3) ORDER BY key LIMIT ?5",
+             WHERE bucket = ?1 AND key > ?6 AND deleted = 0 AND (run <> ?2 OR written_ns > ?3)
+             ORDER BY key LIMIT ?5",
         )?;
-        let rows = params![there.created, self.run.as_str(), aged, NAME_BYTES, KEYS + 1];
-        let keys = statement
+        // No key is empty, so all of them come after the empty one.
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows =
+            params![there.created, self.run.as_str(), aged, NAME_BYTES, most, after.unwrap_or_default()];
+        statement
             .query_map(rows, |row| row.get(0))?
             .collect::<Result<Option<Vec<String>>, _>>()?
-            .ok_or_else(|| Failed::TooLarge(format!("a name is over {NAME_BYTES} bytes; remove that row")))?;
-        if keys.len() > KEYS {
-            return Err(Failed::TooLarge(format!("there are more than {KEYS} keys; list a smaller bucket")));
-        }
-        Ok(keys)
+            .ok_or_else(|| Failed::TooLarge(format!("a name is over {NAME_BYTES} bytes; remove that row")))
     }
 
     /// Drop what is below `revision` and give nothing below it again; how many went.
