@@ -50,7 +50,10 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf, Box<dyn Error>> {
         .current_dir(workspace)
         .args(["rustc", "--lib", "--crate-type", "cdylib", "--package", "incumbent-policy"])
         .args(["--profile", "policy", "--target", TARGET, "--target-dir"])
-        .arg(target);
+        .arg(target)
+        // All the memory that a call needs, from the start: growing it, and taking that back after each call,
+        // would interrupt every core. The stack's default alone is 1 MiB.
+        .args(["--", "-Clink-arg=-zstack-size=262144", "-Clink-arg=--initial-memory=524288"]);
     let built = cargo.status().map_err(|why| format!("{cargo:?} cannot be run: {why}"))?;
     if !built.success() {
         return Err("the policy does not build; cargo's words are above".into());

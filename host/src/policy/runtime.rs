@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimitsBuilder,
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimitsBuilder,
     UpdateDeadline,
 };
 
@@ -131,6 +131,8 @@ fn config(pooled: bool) -> Config {
             .table_elements(limits::TABLE_ENTRIES)
             .max_memory_size(limits::MEMORY_BYTES)
             .max_unused_warm_slots(4)
+            // Only what a call touched is cleared, where the kernel (6.7) tells what that was.
+            .pagemap_scan(Enabled::Auto)
             .linear_memory_keep_resident(512 << 10)
             .table_keep_resident(16 << 10);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
