@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::asked::{asked_ms, millis, wall};
-use crate::imports::{Ask, Fault, Imports, Level, Reading, Role, Wall, Write};
+use crate::imports::{Ask, Fault, Imports, Reading, Role, Wall, Write};
 use crate::record::rfc3339;
 
 /// The key of the one check let through, in the bucket of the checks that run.
@@ -121,7 +121,16 @@ pub fn let_one_through(
     }
     let since = rfc3339(now);
     let value = json(&LetThrough { builder: builder.into(), since: since.clone() });
-    let Write::Written(revision) = io.create(Role::Running, LET_THROUGH, &value)? else { return Ok(None) };
+    let revision = match io.create(Role::Running, LET_THROUGH, &value) {
+        Ok(Write::Written(revision)) => revision,
+        Ok(Write::Stale(_)) => return Ok(None),
+        // The answer was lost. A key that nobody runs under would hold up the next one until it ages out.
+        Err(fault @ Fault::Unknown(_)) => match own(io, &value) {
+            Some(revision) => revision,
+            None => return Err(fault),
+        },
+        Err(fault) => return Err(fault),
+    };
 
     match io.take(queue, within_ns) {
         // Somebody was faster between the look and the fetch, and what came is a younger check.
@@ -145,20 +154,23 @@ pub fn let_one_through(
     }
 }
 
-/// The queue whose oldest ask waits longest. One that cannot be read is said and passed over.
+/// The revision of the let-through key where it has this value, which holds the builder and the instant of
+/// taking, so nobody else wrote it.
+fn own(io: &mut impl Imports, value: &[u8]) -> Option<u64> {
+    match io.get(Role::Running, LET_THROUGH) {
+        Ok(Reading::Found(entry)) if entry.value == value => Some(entry.revision),
+        _ => None,
+    }
+}
+
+/// The queue whose oldest ask waits longest. One that cannot be read is passed over; the host says so.
 fn oldest<'a>(io: &mut impl Imports, queues: &'a [String], now: Wall) -> Option<(&'a String, Ask)> {
     let mut oldest: Option<(&String, Ask)> = None;
     for queue in queues {
-        match io.oldest_waiting(queue) {
-            Ok(Some(ask)) => {
-                if oldest.as_ref().is_none_or(|(_, other)| asked_ms(&ask, now) < asked_ms(other, now)) {
-                    oldest = Some((queue, ask));
-                }
-            }
-            Ok(None) => {}
-            Err(fault) => {
-                io.log(Level::Warn, "holds", &format!("the queue {queue:?} is passed over: {fault}"))
-            }
+        if let Ok(Some(ask)) = io.oldest_waiting(queue)
+            && oldest.as_ref().is_none_or(|(_, other)| asked_ms(&ask, now) < asked_ms(other, now))
+        {
+            oldest = Some((queue, ask));
         }
     }
     oldest
@@ -170,7 +182,14 @@ fn oldest<'a>(io: &mut impl Imports, queues: &'a [String], now: Wall) -> Option<
 /// It could not be kept for now; it is not lost yet.
 pub fn keep(io: &mut impl Imports, builder: &str, since: &str, revision: u64) -> Result<Kept, Fault> {
     let value = json(&LetThrough { builder: builder.into(), since: since.into() });
-    io.update(Role::Running, LET_THROUGH, &value, revision).map(kept)
+    if let Write::Written(revision) = io.update(Role::Running, LET_THROUGH, &value, revision)? {
+        return Ok(Kept::Kept(revision));
+    }
+    // It moved: by an earlier keeping whose answer was lost, or by somebody else.
+    match own(io, &value).filter(|newer| *newer > revision) {
+        Some(newer) => io.update(Role::Running, LET_THROUGH, &value, newer).map(kept),
+        None => Ok(Kept::Lost),
+    }
 }
 
 /// Drop the let-through key; one that moved is left alone.
@@ -223,13 +242,20 @@ pub fn begin(io: &mut impl Imports, plan: &str) -> Result<Building, Fault> {
     }
 }
 
-/// A plan still builds.
+/// A plan still builds. A key that aged out is put again, since it began when it did; one that was ended, or
+/// that somebody else wrote, is left alone.
 ///
 /// # Errors
 /// It could not be said for now.
 pub fn seen(io: &mut impl Imports, plan: &str, known: &Building) -> Result<Kept, Fault> {
     let value = plan_value(plan, &known.since, &rfc3339(io.now().wall));
-    io.update(Role::Plans, plan, &value, known.revision).map(kept)
+    if let Write::Written(revision) = io.update(Role::Plans, plan, &value, known.revision)? {
+        return Ok(Kept::Kept(revision));
+    }
+    match io.get(Role::Plans, plan)? {
+        Reading::Aged(_) | Reading::Absent => io.create(Role::Plans, plan, &value).map(kept),
+        Reading::Found(_) | Reading::Deleted(_) => Ok(Kept::Lost),
+    }
 }
 
 /// A plan's build phase ended; a key that moved is left alone.

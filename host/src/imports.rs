@@ -106,7 +106,7 @@ pub trait Imports: Send {
     fn moved(&mut self, _was: u64, _floor: u64) {}
 }
 
-fn denied(what: &str) -> Fault {
+pub(crate) fn denied(what: &str) -> Fault {
     Fault::Denied(format!("the policy asked {what}, which this call does not grant"))
 }
 
@@ -145,11 +145,13 @@ impl Imports for Looking {
     }
 
     async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
-        lease_role(bucket)?.get_from(&self.bucket, key).await
+        lease_role(bucket)?;
+        get_from(&self.bucket, key).await
     }
 
     async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
-        lease_role(bucket)?.keys_from(&self.bucket, after, most).await
+        lease_role(bucket)?;
+        keys_from(&self.bucket, after, most).await
     }
 
     async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
@@ -158,39 +160,65 @@ impl Imports for Looking {
     }
 }
 
-/// Standing for a lease and holding it: its own key, under the guard rails.
-pub(crate) struct Standing {
+/// One key of a bucket, written under the guard rails: only at revisions known to be one's own.
+#[derive(Clone)]
+pub(crate) struct OwnKey {
     pub(crate) clock: Clock,
     pub(crate) bucket: Arc<dyn Bucket>,
     pub(crate) key: String,
     pub(crate) rails: Arc<Mutex<Rails>>,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) floor: Arc<dyn Floor>,
-    pub(crate) moved: Arc<dyn Fn(u64, u64) + Send + Sync>,
-    /// Whether this call gives the lease back, the only one that may still write once it is finished.
-    pub(crate) releasing: bool,
 }
 
-impl Standing {
-    fn rails(&self) -> MutexGuard<'_, Rails> {
+impl OwnKey {
+    pub(crate) fn rails(&self) -> MutexGuard<'_, Rails> {
         self.rails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn own_key(&self, bucket: Role, key: &str) -> Result<(), Fault> {
-        lease_role(bucket)?;
-        if key != self.key {
-            return Err(denied(&format!("for the key {key:?} of another lease")));
+    /// Whether this is the key.
+    pub(crate) fn is(&self, key: &str) -> Result<(), Fault> {
+        if key == self.key {
+            return Ok(());
         }
-        if self.rails().is_finished() && !self.releasing {
-            return Err(denied(&format!("to write {key:?} after the lease was given back or lost")));
-        }
-        Ok(())
+        Err(denied(&format!("for the key {key:?}, which is not its own {:?}", self.key)))
     }
 
-    fn own_revision(&self, key: &str, expected: u64) -> Result<(), Fault> {
+    pub(crate) async fn get(&self) -> Result<Reading, Fault> {
+        let reading = get_from(&self.bucket, &self.key).await?;
+        if let Reading::Found(entry) = &reading {
+            self.rails().saw(entry);
+        }
+        Ok(reading)
+    }
+
+    pub(crate) async fn create(&self, value: &[u8]) -> Result<Write, Fault> {
+        let ticket = self.rails().sending(value, self.clock.now());
+        let answer = self.bucket.create(&self.key, value).await;
+        self.settle(ticket, &answer);
+        answer
+    }
+
+    pub(crate) async fn update(&self, value: &[u8], expected: u64) -> Result<Write, Fault> {
+        self.own_revision(expected)?;
+        let ticket = self.rails().sending(value, self.clock.now());
+        let answer = self.bucket.update(&self.key, value, expected).await;
+        self.settle(ticket, &answer);
+        answer
+    }
+
+    /// `sending` is called once it is sure to be sent.
+    pub(crate) async fn delete(&self, expected: u64, sending: impl FnOnce() + Send) -> Result<Write, Fault> {
+        self.own_revision(expected)?;
+        // Once a deletion is sent the record may be gone, whatever is answered.
+        self.rails().deleting();
+        sending();
+        self.bucket.delete(&self.key, expected).await
+    }
+
+    fn own_revision(&self, expected: u64) -> Result<(), Fault> {
         if self.rails().owns(expected) {
             return Ok(());
         }
+        let key = &self.key;
         Err(denied(&format!("to write {key:?} at revision {expected}, which is not known to be its own")))
     }
 
@@ -207,36 +235,46 @@ impl Standing {
     }
 }
 
+/// Standing for a lease and holding it: its own key, under the guard rails.
+pub(crate) struct Standing {
+    pub(crate) own: OwnKey,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) floor: Arc<dyn Floor>,
+    pub(crate) moved: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    /// Whether this call gives the lease back, the only one that may still write once it is finished.
+    pub(crate) releasing: bool,
+}
+
+impl Standing {
+    fn own_key(&self, bucket: Role, key: &str) -> Result<(), Fault> {
+        lease_role(bucket)?;
+        self.own.is(key)?;
+        if self.own.rails().is_finished() && !self.releasing {
+            return Err(denied(&format!("to write {key:?} after the lease was given back or lost")));
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Imports for Standing {
     fn clock(&self) -> Clock {
-        self.clock.clone()
+        self.own.clock.clone()
     }
 
     async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
-        let reading = lease_role(bucket)?.get_from(&self.bucket, key).await?;
-        if let Reading::Found(entry) = &reading
-            && key == self.key
-        {
-            self.rails().saw(entry);
-        }
-        Ok(reading)
+        lease_role(bucket)?;
+        if key == self.own.key { self.own.get().await } else { get_from(&self.own.bucket, key).await }
     }
 
     async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        let ticket = self.rails().sending(value, self.clock.now());
-        let answer = self.bucket.create(key, value).await;
-        self.settle(ticket, &answer);
-        answer
+        self.own.create(value).await
     }
 
     async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        self.own_revision(key, expected)?;
-        let ticket = self.rails().sending(value, self.clock.now());
-        let answer = self.bucket.update(key, value, expected).await;
-        self.settle(ticket, &answer);
+        let answer = self.own.update(value, expected).await;
         if matches!(answer, Ok(Write::Stale(_))) {
             // Refused: shut at once, whatever the policy makes of it.
             self.gate.shut();
@@ -246,34 +284,32 @@ impl Imports for Standing {
 
     async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        self.own_revision(key, expected)?;
-        // Once a deletion is sent the record may be gone, whatever is answered.
-        self.rails().deleting();
-        self.gate.shut();
-        self.bucket.delete(key, expected).await
+        let gate = self.gate.clone();
+        self.own.delete(expected, move || gate.shut()).await
     }
 
     async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
-        lease_role(bucket)?.keys_from(&self.bucket, after, most).await
+        lease_role(bucket)?;
+        keys_from(&self.own.bucket, after, most).await
     }
 
     async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
         lease_role(bucket)?;
-        self.bucket.info().await
+        self.own.bucket.info().await
     }
 
     async fn last_sequence(&mut self) -> Result<u64, Fault> {
-        self.bucket.last_revision().await
+        self.own.bucket.last_revision().await
     }
 
     async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
-        if !self.rails().owns_key(self.clock.now()) {
+        if !self.own.rails().owns_key(self.own.clock.now()) {
             return Err(denied("to purge the bucket without owning its key"));
         }
         if sequence > limits::EPOCH_HIGHEST {
             return Err(denied(&format!("to purge the bucket below {sequence}, above every epoch")));
         }
-        self.bucket.purge_below(sequence).await
+        self.own.bucket.purge_below(sequence).await
     }
 
     async fn floor(&mut self) -> Result<u64, Fault> {
@@ -285,32 +321,27 @@ impl Imports for Standing {
     }
 }
 
-/// Proof that a call names the lease bucket, the only one granted to it.
-struct LeaseRole;
-
-fn lease_role(bucket: Role) -> Result<LeaseRole, Fault> {
+/// The lease bucket is the only one granted to a call about leases.
+fn lease_role(bucket: Role) -> Result<(), Fault> {
     match bucket {
-        Role::Lease => Ok(LeaseRole),
+        Role::Lease => Ok(()),
         Role::Plans | Role::Running => Err(denied(&format!("for the bucket {bucket:?}"))),
     }
 }
 
-impl LeaseRole {
-    async fn get_from(self, bucket: &Arc<dyn Bucket>, key: &str) -> Result<Reading, Fault> {
-        let reading = bucket.get(key).await?;
-        if let Reading::Found(Entry { value, .. }) = &reading {
-            crate::store::check_value(key, value)?;
-        }
-        Ok(reading)
+pub(crate) async fn get_from(bucket: &Arc<dyn Bucket>, key: &str) -> Result<Reading, Fault> {
+    let reading = bucket.get(key).await?;
+    if let Reading::Found(Entry { value, .. }) = &reading {
+        crate::store::check_value(key, value)?;
     }
+    Ok(reading)
+}
 
-    async fn keys_from(
-        self,
-        bucket: &Arc<dyn Bucket>,
-        after: Option<&str>,
-        most: u32,
-    ) -> Result<Vec<String>, Fault> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::KEYS_A_CALL);
-        bucket.keys(after, most).await
-    }
+pub(crate) async fn keys_from(
+    bucket: &Arc<dyn Bucket>,
+    after: Option<&str>,
+    most: u32,
+) -> Result<Vec<String>, Fault> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::KEYS_A_CALL);
+    bucket.keys(after, most).await
 }

@@ -21,7 +21,7 @@ use crate::bindings::{
 use crate::clock::{Clock, Steady, nanos};
 use crate::floor::Floor;
 use crate::gate::Gate;
-use crate::imports::{ClockOnly, Looking, Standing};
+use crate::imports::{ClockOnly, Looking, OwnKey, Standing};
 use crate::limits;
 use crate::policy::Policy;
 use crate::rails::{Lie, Rails};
@@ -415,10 +415,12 @@ impl Shared {
     fn imports(self: &Arc<Self>, releasing: bool) -> Standing {
         let shared = self.clone();
         Standing {
-            clock: self.clock.clone(),
-            bucket: self.bucket.clone(),
-            key: self.who.lease.clone(),
-            rails: self.rails.clone(),
+            own: OwnKey {
+                clock: self.clock.clone(),
+                bucket: self.bucket.clone(),
+                key: self.who.lease.clone(),
+                rails: self.rails.clone(),
+            },
             gate: self.gate.clone(),
             floor: self.floor.clone(),
             moved: Arc::new(move |was, floor| (shared.on_event)(&Event::Moved { was, floor })),

@@ -176,6 +176,11 @@ impl Rails {
         self.cut(revision, until)
     }
 
+    /// When a key known at this revision could be gone at the earliest: it has no epoch to be believed.
+    pub(crate) fn until(&self, revision: u64) -> Result<Steady, Lie> {
+        self.cut(revision, Steady(u64::MAX))
+    }
+
     fn cut(&self, revision: u64, until: Steady) -> Result<Steady, Lie> {
         let counts = |own: &&Own| own.revision == revision && own.ticket > self.void;
         let own = self.own.iter().find(counts).ok_or(Lie::NotOurs(revision))?;

@@ -20,12 +20,17 @@
 //! | listing keys | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.>` | |
 //! | raising the floor | `$JS.API.STREAM.PURGE.KV_B` | |
 //! | making the bucket | `$JS.API.STREAM.CREATE.KV_B` | |
+//! | looking at the queue of stream S and consumer C | `$JS.API.CONSUMER.INFO.S.C`, `$JS.API.STREAM.MSG.GET.S` | |
+//! | taking from it | `$JS.API.CONSUMER.MSG.NEXT.S.C`, `$JS.ACK.S.C.>` | |
+//! | putting into it | its subject: `incumbent.queue.S` where it was made here | |
+//! | making it | `$JS.API.STREAM.CREATE.S`, `$JS.API.CONSUMER.CREATE.S.S` | |
 
 mod bucket;
 mod connect;
 mod errors;
 mod link;
 mod listen;
+mod queue;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,8 +44,9 @@ use semver::Version;
 
 use self::bucket::NatsBucket;
 pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
-use self::errors::{Call, Doing};
+use self::errors::{Call, Doing, Place};
 use self::link::Link;
+use self::queue::NatsQueue;
 use super::queue::{Queue, QueueConfig, check_queue};
 use super::{Bucket, BucketConfig, Fault, Store, check_config};
 use crate::limits::TTL_SHORTEST;
@@ -98,7 +104,12 @@ impl Store for Nats {
     async fn bucket(&self, name: &str) -> Result<Arc<dyn Bucket>, Fault> {
         // Its name is part of a subject; the settings given here always fit.
         check_config(name, &BucketConfig { ttl: TTL_SHORTEST, replicas: 1 })?;
-        let call = Call { doing: Doing::Read("open"), key: None, bucket: name, servers: self.link.servers() };
+        let call = Call {
+            doing: Doing::Read("open"),
+            key: None,
+            place: Place::Bucket(name),
+            servers: self.link.servers(),
+        };
         let info = bucket::stream(&self.link, &call, self.link.deadline()).await?;
         self.opened(name, &info)
     }
@@ -106,8 +117,12 @@ impl Store for Nats {
     async fn create_bucket(&self, name: &str, config: &BucketConfig) -> Result<Arc<dyn Bucket>, Fault> {
         check_config(name, config)?;
         let deadline = self.link.deadline();
-        let call =
-            Call { doing: Doing::Write("create"), key: None, bucket: name, servers: self.link.servers() };
+        let call = Call {
+            doing: Doing::Write("create"),
+            key: None,
+            place: Place::Bucket(name),
+            servers: self.link.servers(),
+        };
         let markers = self.link.server_version().map_err(Fault::Denied)? >= MARKERS_SINCE;
         let wanted = stream_config(name, config, markers);
         let info = match self.link.api::<Info>(&format!("STREAM.CREATE.KV_{name}"), &wanted, deadline).await {
@@ -133,12 +148,12 @@ impl Store for Nats {
     }
 
     async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
-        Err(Fault::MissingBucket(name.into()))
+        Ok(Arc::new(NatsQueue::open(Arc::clone(&self.link), name).await?))
     }
 
     async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
         check_queue(name, config)?;
-        self.queue(name).await
+        Ok(Arc::new(NatsQueue::create(Arc::clone(&self.link), name, config).await?))
     }
 
     /// A NATS server can be wiped, and by default syncs to its disk every two minutes.

@@ -22,9 +22,11 @@
 //! 8. **Faults tell certain from unknown**, as a bucket's do.
 
 use std::fmt;
+use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::oneshot;
 
 use super::Fault;
 
@@ -117,6 +119,22 @@ pub trait Taken: Send + Sync + fmt::Debug {
     /// # Errors
     /// A [`Fault`]; `Denied` where the store knows that it is the taker's no more.
     async fn hand_back(&self, delay: Duration) -> Result<(), Fault>;
+}
+
+/// What came of taking.
+pub(super) type Take = Result<Option<Box<dyn Taken>>, Fault>;
+
+/// Takes to the end, whoever still waits for it: what comes when nobody does is handed back.
+pub(super) async fn take_to_the_end(taking: impl Future<Output = Take> + Send + 'static) -> Take {
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(async move {
+        if let Err(Ok(Some(unheard))) = tell.send(taking.await) {
+            // What cannot be handed back is given again after the ack wait.
+            let _ = unheard.hand_back(Duration::ZERO).await;
+        }
+    });
+    told.await
+        .unwrap_or_else(|_| Err(Fault::Unavailable("taking was cut off; this program is ending".into())))
 }
 
 /// Refuses an ask over the limit.

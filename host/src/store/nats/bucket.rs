@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::errors::{self, Call, Doing};
+use super::errors::{self, Call, Doing, Place};
 use super::link::{self, Link, Trouble};
 use super::listen::{self, NatsWatch};
 use super::{Last, kind_of};
@@ -52,7 +52,7 @@ impl NatsBucket {
     }
 
     fn call<'a>(&'a self, doing: Doing, key: Option<&'a str>) -> Call<'a> {
-        Call { doing, key, bucket: &self.name, servers: self.link.servers() }
+        Call { doing, key, place: Place::Bucket(&self.name), servers: self.link.servers() }
     }
 
     fn subject(&self, key: &str) -> String {
@@ -270,7 +270,7 @@ impl Bucket for NatsBucket {
 
 /// The bucket's stream as it is now.
 pub(super) async fn stream(link: &Link, call: &Call<'_>, deadline: Instant) -> Result<Info, Fault> {
-    match link.api(&format!("STREAM.INFO.KV_{}", call.bucket), &json!({}), deadline).await {
+    match link.api(&format!("STREAM.INFO.{}", call.place.stream()), &json!({}), deadline).await {
         Ok(Ok(info)) => Ok(info),
         Ok(Err(refusal)) => Err(call.refused(&refusal)),
         Err(trouble) => Err(api_unanswered(link, call, trouble)),

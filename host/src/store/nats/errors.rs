@@ -32,8 +32,35 @@ pub(super) const STORE_FAILED: ErrorCode = ErrorCode::STREAM_STORE_FAILED;
 pub(super) struct Call<'a> {
     pub(super) doing: Doing,
     pub(super) key: Option<&'a str>,
-    pub(super) bucket: &'a str,
+    pub(super) place: Place<'a>,
     pub(super) servers: &'a str,
+}
+
+/// Where it was being done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    Bucket(&'a str),
+    /// As the user names it: `STREAM/CONSUMER`, or one name for both.
+    Queue(&'a str),
+}
+
+impl Place<'_> {
+    /// The stream behind it.
+    pub(super) fn stream(self) -> String {
+        match self {
+            Self::Bucket(name) => format!("KV_{name}"),
+            Self::Queue(name) => name.split_once('/').map_or(name, |(stream, _)| stream).into(),
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket(name) => write!(f, "the bucket {name:?}"),
+            Self::Queue(name) => write!(f, "the queue {name:?}"),
+        }
+    }
 }
 
 /// A write that is not answered may have been applied; a read changes nothing.
@@ -50,7 +77,7 @@ impl fmt::Display for Call<'_> {
         if let Some(key) = self.key {
             write!(f, "{key:?} in ")?;
         }
-        write!(f, "the bucket {:?} on {}", self.bucket, self.servers)
+        write!(f, "{} on {}", self.place, self.servers)
     }
 }
 
@@ -78,14 +105,14 @@ impl Call<'_> {
     /// The server answered, with an error.
     pub(super) fn refused(&self, refusal: &Refusal) -> Fault {
         match refusal.error_code() {
-            ErrorCode::STREAM_NOT_FOUND => self.missing(),
+            ErrorCode::STREAM_NOT_FOUND | ErrorCode::CONSUMER_NOT_FOUND => self.missing(),
             ErrorCode::JETSTREAM_NOT_ENABLED => self.jetstream_off(),
             ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => Fault::Denied(format!(
                 "JetStream is not enabled for this account on {}; give the account \"jetstream: enabled\"",
                 self.servers
             )),
             ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => {
-                Fault::TooLarge(format!("cannot {self}: {refusal}; the bucket's own limit is lower"))
+                Fault::TooLarge(format!("cannot {self}: {refusal}; its own limit is lower"))
             }
             code if SHORT_OF_SOMETHING.contains(&code) || refusal.code() == 429 => {
                 Fault::Unavailable(format!("cannot {self}: {refusal}"))
@@ -100,13 +127,14 @@ impl Call<'_> {
         }
     }
 
-    /// The bucket is not there.
+    /// The bucket, or the queue, is not there.
     pub(super) fn missing(&self) -> Fault {
-        let Self { bucket, servers, .. } = self;
-        Fault::MissingBucket(format!(
-            "the bucket {bucket:?} does not exist on {servers}; create it: incumbent bucket create {bucket} \
-             --store {servers} --ttl 15s"
-        ))
+        let Self { place, servers, .. } = self;
+        let remedy = match place {
+            Place::Bucket(name) => format!("bucket create {name} --store {servers} --ttl 15s"),
+            Place::Queue(_) => format!("queue create {} --store {servers}", place.stream()),
+        };
+        Fault::MissingBucket(format!("{place} does not exist on {servers}; create it: incumbent {remedy}"))
     }
 
     /// The server runs without JetStream.
@@ -135,7 +163,7 @@ mod tests {
     }
 
     fn call(doing: Doing) -> Call<'static> {
-        Call { doing, key: Some("controller"), bucket: "leases", servers: "nats://one:4222" }
+        Call { doing, key: Some("controller"), place: Place::Bucket("leases"), servers: "nats://one:4222" }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::errors::{Call, Doing};
+use super::errors::{Call, Doing, Place};
 use super::link::{Events, Heard, Link};
 use super::{Last, kind_of};
 use crate::limits::KEYS;
@@ -134,7 +134,8 @@ impl Listener {
 
 /// The names of the keys that have a value, in byte order.
 pub(super) async fn keys(link: &Link, bucket: &str, deadline: Instant) -> Result<Vec<String>, Fault> {
-    let call = Call { doing: Doing::Read("list"), key: None, bucket, servers: link.servers() };
+    let call =
+        Call { doing: Doing::Read("list"), key: None, place: Place::Bucket(bucket), servers: link.servers() };
     let unavailable = |why: &str| Fault::Unavailable(format!("cannot {call}: {why}"));
     let prefix = format!("$KV.{bucket}.");
     let (mut listener, pending) =
@@ -202,7 +203,7 @@ impl NatsWatch {
         let call = Call {
             doing: Doing::Read("watch"),
             key: Some(&self.key),
-            bucket: &self.bucket,
+            place: Place::Bucket(&self.bucket),
             servers: self.link.servers(),
         };
         let deadline = self.link.deadline();

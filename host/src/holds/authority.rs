@@ -1,0 +1,62 @@
+//! Who may say that plans build: the lease's holder alone.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::clock::Clock;
+use crate::lease::{Lease, current};
+use crate::policy::Policy;
+use crate::store::Bucket;
+
+/// Whether whoever acts is in office. Asked before every write.
+#[async_trait]
+pub trait Authority: Send + Sync {
+    /// The epoch, while in office.
+    ///
+    /// # Errors
+    /// Why not.
+    async fn in_office(&self) -> Result<u64, String>;
+}
+
+/// A lease held by this process: its gate.
+#[async_trait]
+impl Authority for Lease {
+    async fn in_office(&self) -> Result<u64, String> {
+        self.epoch().map_err(|why| why.to_string())
+    }
+}
+
+/// A lease held by another process, which runs this one as its command: what its record says now.
+///
+/// Weaker than a gate, since a record that was read may be an old one; the process that holds the lease ends
+/// its command in time, and that is what bounds it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Reads the record.
+    pub policy: Policy,
+    /// Where the lease is.
+    pub bucket: Arc<dyn Bucket>,
+    /// The clock.
+    pub clock: Clock,
+    /// The lease.
+    pub lease: String,
+    /// The epoch that is claimed.
+    pub epoch: u64,
+}
+
+#[async_trait]
+impl Authority for Claim {
+    async fn in_office(&self) -> Result<u64, String> {
+        let Self { lease, epoch, .. } = self;
+        match current(&self.policy, &self.bucket, &self.clock, lease).await {
+            Ok(Some(holder)) if holder.epoch == *epoch => Ok(*epoch),
+            Ok(Some(holder)) => Err(format!(
+                "{lease} is held at epoch {} by {}, not at epoch {epoch}",
+                holder.epoch, holder.instance
+            )),
+            Ok(None) => Err(format!("nobody holds {lease}")),
+            Err(why) => Err(format!("who holds {lease} cannot be read: {why}")),
+        }
+    }
+}

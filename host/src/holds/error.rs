@@ -1,0 +1,26 @@
+//! What check holds can run into.
+
+use crate::policy::PolicyError;
+use crate::rails::Lie;
+use crate::store::Fault;
+
+/// What went wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldsError {
+    /// A bucket or a queue cannot be used.
+    #[error("{0}")]
+    Store(#[from] Fault),
+    /// The policy failed. Nothing is let through by it.
+    #[error("{0}")]
+    Policy(#[from] PolicyError),
+    /// The policy said what cannot be so. Nothing is let through by it.
+    #[error("the policy is not believed: {0}")]
+    Lied(#[from] Lie),
+    /// Only the lease's holder says that a plan builds.
+    #[error("only the holder of the lease says what builds: {0}")]
+    NotInOffice(String),
+    /// The settings do not fit; what and what would.
+    #[error("{0}")]
+    Misfit(String),
+}
