@@ -47,9 +47,10 @@ const BUCKETS: &str = "
 /// told; the other times are of the steady clock.
 ///
 /// An ask without `again_ns` waits to be taken, and the first index has those in the order in which they are
-/// given: taken ones before never taken ones, then by sequence. One with it is kept from all until then,
-/// counted from `heard_ns` in that `run` of the clock; the other indexes find what came due, and what is of
-/// another run or lies ahead. `owned` is whether the last taking still counts: it was not handed back.
+/// given: one that was taken before has a lower sequence than one that never was. One with it is kept from all
+/// until then, counted from `heard_ns` in that `run` of the clock; the other indexes find what came due, and
+/// what is of another run or lies ahead. `owned` is whether the last taking still counts: it was not handed
+/// back. (The first index names `again_ns` for the counts to read nothing else.)
 const QUEUES: &str = "
     CREATE TABLE queues (
         name          TEXT    NOT NULL PRIMARY KEY,
@@ -71,7 +72,7 @@ const QUEUES: &str = "
         CHECK ((run IS NULL) = (again_ns IS NULL) AND (heard_ns IS NULL) = (again_ns IS NULL)),
         CHECK (heard_ns <= again_ns)
     ) STRICT;
-    CREATE INDEX asks_that_wait ON asks (queue, deliveries = 0, sequence) WHERE again_ns IS NULL;
+    CREATE INDEX asks_that_wait ON asks (queue, sequence, deliveries, again_ns) WHERE again_ns IS NULL;
     CREATE INDEX asks_by_again ON asks (queue, run, again_ns) WHERE again_ns IS NOT NULL;
     CREATE INDEX asks_by_heard ON asks (queue, run, heard_ns) WHERE again_ns IS NOT NULL;
 ";
