@@ -69,6 +69,7 @@ macro_rules! holds {
             time: a_late_taker_may_finish_what_nobody_took_since;
             callers: a_take_waits_for_what_another_connection_puts;
             callers: a_take_waits_for_what_comes_to_be_given_again;
+            callers: a_take_may_wait_for_ever;
             callers: a_take_ends_when_nothing_comes;
             callers: a_dropped_take_loses_nothing_that_comes_later;
             callers: a_dropped_take_loses_nothing_that_was_there;
@@ -234,6 +235,19 @@ async fn comes_after<S: Subject>(
     // The queue counts from a moment after it was sent.
     ensure!(S::EXACT || sent.elapsed() >= wait, "{wait:?} were asked, {:?} passed", sent.elapsed());
     Ok(again)
+}
+
+/// That so many asks were never taken, and so many are taken and not done; where the count may come late, soon.
+async fn counted<S: Subject>(queue: &Arc<dyn Queue>, waiting: u64, taken: u64) -> Result<()> {
+    let give_up = Instant::now() + if S::EXACT { Duration::ZERO } else { GENEROUS };
+    loop {
+        let info = queue.info().await?;
+        if info.waiting == waiting && info.taken == taken {
+            return Ok(());
+        }
+        ensure!(Instant::now() < give_up, "{waiting} should wait and {taken} be taken: {info:?}");
+        tokio::time::sleep(SHORT).await;
+    }
 }
 
 /// That the taker is told that the ask is its no more, where the store knows.

@@ -7,7 +7,7 @@ use incumbent::limits::{TTL_LONGEST, TTL_SHORTEST};
 use incumbent::store::queue::QueueConfig;
 use incumbent::store::{BucketConfig, Fault, Reading, Write};
 
-use super::{LONG, QUEUE, Subject, config, nothing, taken};
+use super::{LONG, QUEUE, Subject, config, counted, nothing, taken};
 
 pub(super) async fn a_missing_queue_is_told<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
@@ -25,8 +25,7 @@ pub(super) async fn a_queue_made_twice_is_left_alone<S: Subject>() -> Result<()>
     let first = taken::<S>(&queue).await?;
     let again = subject.connect().await?.create_queue(QUEUE, &config(LONG)).await?;
     ensure!(again.name() == QUEUE && queue.name() == QUEUE);
-    let info = again.info().await?;
-    ensure!(info.waiting == 1 && info.taken == 1, "{info:?}");
+    counted::<S>(&again, 1, 1).await?;
     ensure!(again.put(b"3").await? > two);
     first.done().await?;
     Ok(())
@@ -76,8 +75,9 @@ pub(super) async fn two_queues_do_not_meet<S: Subject>() -> Result<()> {
     let (check, build) = (taken::<S>(&checks).await?, taken::<S>(&builds).await?);
     ensure!(check.ask().body == b"check it" && build.ask().body == b"build it");
     build.done().await?;
-    let info = checks.info().await?;
-    ensure!(info.taken == 1 && info.ack_wait == LONG, "{info:?}");
+    counted::<S>(&checks, 0, 1).await?;
+    counted::<S>(&builds, 0, 0).await?;
+    ensure!(checks.info().await?.ack_wait == LONG);
     ensure!(builds.info().await?.ack_wait == S::ACK_WAIT);
     Ok(())
 }
@@ -92,7 +92,7 @@ pub(super) async fn a_bucket_and_a_queue_of_one_name_do_not_meet<S: Subject>() -
     ensure!(bucket.keys(None, 1000).await?.is_empty());
     let written = bucket.create("1", b"a value").await?;
     ensure!(matches!(written, Write::Written(_)), "{written:?}");
-    ensure!(queue.info().await?.waiting == 1);
+    counted::<S>(&queue, 1, 0).await?;
     taken::<S>(&queue).await?.done().await?;
     ensure!(matches!(bucket.get("1").await?, Reading::Found(entry) if entry.value == b"a value"));
     Ok(())
