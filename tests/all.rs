@@ -13,6 +13,7 @@ mod lease_nats;
 mod lease_release;
 mod lease_take;
 mod lease_vacancy;
+mod queue_contract;
 mod rails;
 mod run_command;
 mod run_takeover;

@@ -2,6 +2,8 @@
 
 mod clock;
 mod files;
+mod layouts;
+mod queues;
 mod watching;
 
 use std::io::{BufRead, BufReader};

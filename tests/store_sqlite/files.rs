@@ -91,7 +91,7 @@ async fn a_newer_layout_is_denied() -> Result<()> {
     is_denied(
         &refused(&home.path()).await?,
         &home.path(),
-        &["layout 9", "layout 1", "version of this program"],
+        &["layout 9", "layout 2", "version of this program"],
     )
 }
 
@@ -203,7 +203,7 @@ async fn what_this_program_never_writes_is_a_fault_and_no_panic() -> Result<()> 
         "UPDATE entries SET revision = -5",
         "UPDATE entries SET written_ns = -5",
         "UPDATE entries SET key = printf('%.*c', 5000, 'x')",
-        "UPDATE entries SET run = printf('%.*c', 900000, 'x')",
+        "UPDATE entries SET run = printf('%.*c', 3000000, 'x')",
         "DROP TABLE entries",
         "ALTER TABLE entries RENAME COLUMN value TO other",
         "DELETE FROM buckets",

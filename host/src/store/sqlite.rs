@@ -6,8 +6,11 @@
 //! file: each would stamp the other's keys anew, and those of a dead holder would never age.
 
 mod age;
+mod asks;
 mod fault;
 mod file;
+mod layout;
+mod queue;
 mod session;
 mod watching;
 
@@ -24,6 +27,7 @@ use tokio::time::timeout_at;
 
 use self::fault::{Failed, Kind};
 use self::file::File;
+use self::queue::SqliteQueue;
 use self::session::Session;
 use self::watching::Watching;
 use super::queue::{Queue, QueueConfig, check_queue};
@@ -164,12 +168,24 @@ impl Store for Sqlite {
     }
 
     async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
-        Err(Fault::MissingBucket(name.into()))
+        let queue = SqliteQueue::new(self, name);
+        queue.info().await?;
+        Ok(Arc::new(queue))
     }
 
     async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
         check_queue(name, config)?;
-        self.queue(name).await
+        if config.replicas != 1 {
+            return Err(Fault::Denied(format!(
+                "the queue {name} cannot have {} replicas: {} is one file; give it 1",
+                config.replicas,
+                self.place()
+            )));
+        }
+        let queue = SqliteQueue::new(self, name);
+        let (name, ack_wait) = (name.to_owned(), config.ack_wait);
+        self.call(Kind::Write, queue.about(), move |session| session.create_queue(&name, ack_wait)).await?;
+        Ok(Arc::new(queue))
     }
 
     fn keeps_what_it_acknowledged(&self) -> bool {

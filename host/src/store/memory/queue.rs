@@ -103,7 +103,8 @@ impl Queue for MemoryQueue {
     }
 
     async fn take(&self, within: Duration) -> Result<Option<Box<dyn Taken>>, Fault> {
-        let deadline = Instant::now() + within;
+        let start = Instant::now();
+        let deadline = start.checked_add(within).unwrap_or(start + FOR_EVER);
         let mut wake = self.with(|asks, _| Ok(asks.wake.subscribe()))?;
         loop {
             wake.mark_unchanged();
@@ -190,3 +191,6 @@ impl Taken for MemoryTaken {
         })
     }
 }
+
+/// What a wait beyond the end of the clock is cut to: ten years.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

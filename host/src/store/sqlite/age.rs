@@ -11,7 +11,8 @@ use crate::store::Fault;
 /// Tells one run of the steady clock from another: the kernel's boot id and the time namespace.
 ///
 /// A row stamped in another run cannot be compared with now. It is stamped anew when it is first met,
-/// and so lives for a whole ttl from then: later than it might, never earlier.
+/// and so lives for a whole ttl from then, and a taken ask is kept for its whole wait: later than it might,
+/// never earlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockRun(String);
 

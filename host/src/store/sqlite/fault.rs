@@ -15,6 +15,8 @@ pub(super) enum Failed {
     Commit(Error),
     /// There is no such bucket.
     Missing,
+    /// There is no work queue of this name.
+    NoQueue(String),
     /// Something in the file is over a limit.
     TooLarge(String),
     /// Told already.
@@ -51,12 +53,15 @@ impl Kind {
 }
 
 impl Failed {
-    /// As the contract tells it. `about` names the key, the bucket and the file.
+    /// As the contract tells it. `about` names the key or the ask, the bucket or the queue, and the file.
     pub(super) fn into_fault(self, kind: Kind, about: impl Display) -> Fault {
         match self {
             Self::Said(fault) => fault,
             Self::Missing => Fault::MissingBucket(format!(
                 "{about}: there is no such bucket; make it with `incumbent bucket create`"
+            )),
+            Self::NoQueue(name) => Fault::MissingBucket(format!(
+                "{about}: there is no such queue; create it: incumbent queue create {name}"
             )),
             Self::TooLarge(what) => Fault::TooLarge(format!("{about}: {what}")),
             Self::Before(error) => certain(&error, about),

@@ -8,7 +8,8 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::fault::{Failed, Kind};
-use crate::limits::VALUE_BYTES;
+use super::layout::{self, APPLICATION, VERSION};
+use crate::limits::{ASK_BYTES, VALUE_BYTES};
 use crate::store::Fault;
 
 /// A connection to the file at a path.
@@ -78,9 +79,9 @@ impl File {
         if connection.is_readonly("main")? {
             return Err(denied(&self.path, "is read-only", "make it and its folder writable"));
         }
-        let empty = self.check_owner(&connection)?;
+        let layout = self.layout(&connection)?;
         self.keep_what_is_acknowledged(&connection, deadline)?;
-        if empty {
+        if layout != VERSION {
             self.lay_out(&mut connection)?;
         }
         let Some(identity) = identity(&self.path) else {
@@ -91,8 +92,9 @@ impl File {
         Ok(Open { connection, identity })
     }
 
-    /// Whether the file is empty. Refuses one that another application, or a newer version, laid out.
-    fn check_owner(&self, connection: &Connection) -> Result<bool, Failed> {
+    /// The file's layout, zero when it is empty. Refuses one that another application, or a newer version,
+    /// laid out.
+    fn layout(&self, connection: &Connection) -> Result<i64, Failed> {
         let (application, version, tables) = connection.query_row(
             "SELECT (SELECT application_id FROM pragma_application_id),
                     (SELECT user_version FROM pragma_user_version),
@@ -101,13 +103,13 @@ impl File {
             |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
         )?;
         match (application, version) {
-            (APPLICATION, VERSION) => Ok(false),
+            (APPLICATION, 1..=VERSION) => Ok(version),
             (APPLICATION, _) => Err(denied(
                 &self.path,
-                &format!("has layout {version}, and this program knows layout {VERSION}"),
+                &format!("has layout {version}, and this program knows layout {VERSION} and older ones"),
                 "use the version of this program that made it, or another path",
             )),
-            (0, 0) if tables == 0 => Ok(true),
+            (0, 0) if tables == 0 => Ok(0),
             _ => Err(denied(&self.path, "is the database of another application", "give another path")),
         }
     }
@@ -136,10 +138,9 @@ impl File {
     fn lay_out(&self, connection: &mut Connection) -> Result<(), Failed> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody else may have been first.
-        if self.check_owner(&transaction)? {
-            transaction.execute_batch(LAYOUT)?;
-            transaction.pragma_update(None, "application_id", APPLICATION)?;
-            transaction.pragma_update(None, "user_version", VERSION)?;
+        let layout = self.layout(&transaction)?;
+        if layout != VERSION {
+            layout::bring_up(&transaction, layout)?;
         }
         // Not unknown: whoever opens it next finds it laid out, or lays it out.
         transaction.commit().map_err(Failed::Before)
@@ -153,8 +154,7 @@ impl File {
 
 /// What a hostile file can make SQLite do.
 fn bound(connection: &Connection) -> rusqlite::Result<()> {
-    // Room for a row around the largest value.
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 2 * i32::try_from(VALUE_BYTES).unwrap_or(i32::MAX))?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
 }
 
@@ -212,30 +212,8 @@ fn denied(path: &Path, what: &str, remedy: &str) -> Failed {
     Fault::Denied(format!("{} {what}; {remedy}", path.display())).into()
 }
 
-/// "INCB": the mark by which a file is known to be ours.
-const APPLICATION: i64 = 0x494e_4342;
-/// Raised with every change of the layout.
-const VERSION: i64 = 1;
+/// A row around the largest ask. Values, which are smaller, are bounded where they are read.
+#[expect(clippy::cast_possible_truncation, reason = "some 1 MiB; a limit beyond 2 GiB is SQLite's no more")]
+const ROW_BYTES: i32 = (ASK_BYTES + VALUE_BYTES) as i32;
 /// How long to sleep between two looks at a lock.
 const BUSY_STEP: Duration = Duration::from_millis(2);
-
-/// Entries name their bucket by `created`, so that those of a bucket that is gone are never taken for
-/// those of one raised again under its name.
-const LAYOUT: &str = "
-    CREATE TABLE buckets (
-        name          TEXT    NOT NULL PRIMARY KEY,
-        created       INTEGER NOT NULL UNIQUE,
-        ttl_ns        INTEGER NOT NULL CHECK (ttl_ns > 0),
-        last_revision INTEGER NOT NULL CHECK (last_revision >= 0)
-    ) STRICT;
-    CREATE TABLE entries (
-        bucket        INTEGER NOT NULL REFERENCES buckets (created) ON DELETE CASCADE,
-        key           TEXT    NOT NULL,
-        revision      INTEGER NOT NULL CHECK (revision > 0),
-        deleted       INTEGER NOT NULL CHECK (deleted IN (0, 1)),
-        run           TEXT    NOT NULL,
-        written_ns    INTEGER NOT NULL,
-        value         BLOB    NOT NULL,
-        PRIMARY KEY (bucket, key)
-    ) STRICT;
-";

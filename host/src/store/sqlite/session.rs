@@ -21,10 +21,7 @@ pub(super) struct Session<'a> {
 impl Session<'_> {
     /// Make a bucket, or find it made with the same ttl.
     pub(super) fn create_bucket(&mut self, name: &str, config: &BucketConfig) -> Result<(), Failed> {
-        // Not a time: a clock that was set back would give one that was given before.
-        let created = getrandom::u64().map_err(|error| {
-            Fault::Unavailable(format!("no random number for the bucket {name} ({error}); try again"))
-        })?;
+        let created = created(name)?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         match bucket(&transaction, name)? {
             Some(there) if there.ttl == config.ttl => {}
@@ -37,7 +34,7 @@ impl Session<'_> {
             None => {
                 transaction.execute(
                     "INSERT INTO buckets (name, created, ttl_ns, last_revision) VALUES (?1, ?2, ?3, 0)",
-                    params![name, created >> 1, nanos(config.ttl)],
+                    params![name, created, nanos(config.ttl)],
                 )?;
             }
         }
@@ -265,6 +262,15 @@ pub(super) fn look_by(
     run: &ClockRun,
 ) -> rusqlite::Result<Option<Seen>> {
     statement.query_row(params![name, key, run.as_str(), VALUE_BYTES], seen).optional()
+}
+
+/// What tells a bucket, or a queue, from others of its name. Not a time: a clock that was set back would give
+/// one that was given before.
+pub(super) fn created(name: &str) -> Result<u64, Fault> {
+    let random = getrandom::u64().map_err(|error| {
+        Fault::Unavailable(format!("no random number to make {name} with ({error}); try again"))
+    })?;
+    Ok(random >> 1)
 }
 
 fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<BucketRow>> {
