@@ -321,6 +321,7 @@ fn holder() {
             env: vec![("WHO".into(), "alice".into())],
             until: clock.now().plus(SHORT),
             grace: GRACE,
+            stdin: None,
             executable: Some(variable("INCUMBENT").into()),
         })
         .await

@@ -96,7 +96,7 @@ macro_rules! holds {
 
 holds! { memory: OnMemory }
 holds! { sqlite: OnSqlite }
-// holds! { nats: OnNats }
+holds! { nats: OnNats }
 
 struct OnMemory {
     clock: Clock,
@@ -159,7 +159,6 @@ impl Subject for OnSqlite {
     }
 }
 
-#[expect(dead_code, reason = "until it is one of the backends above")]
 struct OnNats {
     clock: Clock,
     server: NatsServer,

@@ -3,10 +3,13 @@
 mod args;
 mod bucket;
 mod exit;
+mod holds;
 mod policy;
+mod queue;
 mod run;
 mod say;
 mod show;
+mod signals;
 mod state;
 
 use std::process::ExitCode;
@@ -53,6 +56,8 @@ async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bucket { command: args::BucketCommand::Create(create) } => {
             bucket::create(&create, json).await
         }
+        Command::Holds { command } => holds::holds(command, json).await,
+        Command::Queue { command } => queue::queue(command, json).await,
         Command::Policy { command: args::PolicyCommand::Inspect(inspect) } => {
             policy::inspect(&inspect, json).await
         }

@@ -7,6 +7,7 @@ pub mod fence;
 pub mod floor;
 mod gate;
 pub mod guard;
+pub mod holds;
 pub mod imports;
 pub mod lease;
 pub mod limits;

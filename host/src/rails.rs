@@ -176,6 +176,11 @@ impl Rails {
         self.cut(revision, until)
     }
 
+    /// Whether a write was sent whose answer is not known.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// When a key known at this revision could be gone at the earliest: it has no epoch to be believed.
     pub(crate) fn until(&self, revision: u64) -> Result<Steady, Lie> {
         self.cut(revision, Steady(u64::MAX))

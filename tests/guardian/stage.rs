@@ -49,6 +49,7 @@ impl Stage {
             env: vec![("D".into(), folder.into())],
             until: Clock::machine().now().plus(LIMIT),
             grace: GRACE,
+            stdin: None,
             executable: Some(self.executable.clone()),
         }
     }

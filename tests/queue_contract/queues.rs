@@ -44,7 +44,8 @@ pub(super) async fn a_queue_with_another_ack_wait_is_denied_and_both_are_named<S
 }
 
 pub(super) async fn settings_that_do_not_fit_are_denied<S: Subject>() -> Result<()> {
-    let store = S::raise(LONG).await?.connect().await?;
+    let subject = S::raise(LONG).await?;
+    let store = subject.connect().await?;
     let denied = async |name: &str, config: QueueConfig| {
         let made = store.create_queue(name, &config).await;
         ensure!(matches!(made, Err(Fault::Denied(_))), "{name:?} {config:?}: {made:?}");
@@ -57,7 +58,8 @@ pub(super) async fn settings_that_do_not_fit_are_denied<S: Subject>() -> Result<
         denied("builds", config(ack_wait)).await?;
     }
     denied("builds", QueueConfig { ack_wait: LONG, replicas: 0 }).await?;
-    ensure!(matches!(store.queue("builds").await, Err(Fault::MissingBucket(_))), "one was made");
+    let there = store.queue("builds").await;
+    ensure!(matches!(there, Err(Fault::MissingBucket(_))), "one was made: {there:?}");
     let name = "x".repeat(200);
     store.create_queue(&name, &config(TTL_SHORTEST)).await?;
     ensure!(store.queue(&name).await?.name() == name);

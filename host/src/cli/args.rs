@@ -1,5 +1,7 @@
 //! What the command line takes.
 
+mod holds;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +11,11 @@ use incumbent::Vacancy;
 use incumbent::lease::Timing;
 use incumbent::limits::TTL_LONGEST;
 use incumbent::store::open::{Access, StoreUrl};
+
+pub(crate) use holds::{
+    HoldsBegin, HoldsBuckets, HoldsCommand, HoldsEnd, HoldsNext, HoldsStatus, HoldsWatch, Office,
+    QueueCommand, QueueCreate, QueuePut, QueueStatus,
+};
 
 /// One instance acts: a lease around any command.
 #[derive(Debug, Parser)]
@@ -24,10 +31,10 @@ pub(crate) struct Cli {
     pub(crate) verbose: u8,
 }
 
-const EXITS: &str = "Exit codes: 0 done, 1 nobody holds it (status), 2 usage, 65 a record that is no holder, \
-69 the store is out of reach, 70 the policy or this program failed, 75 the lease was lost, 77 not allowed, \
+const EXITS: &str = "Exit codes: 0 done, 1 nobody holds it (status) or no job came (holds next --wait), 2 usage, 65 a record that is no holder, \
+69 the store is out of reach, 70 the policy or this program failed, 75 the lease, or the job, was lost, 77 not allowed, \
 78 a bucket or timings that do not fit, 126 and 127 the command cannot be executed or is not there; \
-`run` passes its command's code on, 128 + n after signal n.";
+`run` and `holds next` pass their command's code on, 128 + n after signal n.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -41,6 +48,16 @@ pub(crate) enum Command {
     Bucket {
         #[command(subcommand)]
         command: BucketCommand,
+    },
+    /// Check holds: checks wait while a delivery builds.
+    Holds {
+        #[command(subcommand)]
+        command: HoldsCommand,
+    },
+    /// Work queues, which builders take jobs from.
+    Queue {
+        #[command(subcommand)]
+        command: QueueCommand,
     },
     /// Policies, which decide.
     Policy {

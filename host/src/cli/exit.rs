@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use incumbent::guard::GuardError;
+use incumbent::holds::HoldsError;
 use incumbent::lease::LeaseError;
 use incumbent::policy::LoadError;
 use incumbent::store::Fault;
@@ -15,7 +16,7 @@ use incumbent::store::open::NoStore;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// `status`: nobody holds it.
+    /// `status`: nobody holds it. `holds next --wait`: no job came.
     Nobody = 1,
     /// The command line does not fit.
     Usage = 2,
@@ -25,7 +26,7 @@ pub(crate) enum Exit {
     Unavailable = 69,
     /// The policy, or this program, failed.
     Internal = 70,
-    /// The lease was lost: start again.
+    /// The lease was lost, or the job: start again.
     Lost = 75,
     /// Not allowed.
     Denied = 77,
@@ -51,6 +52,9 @@ pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
         }
         if let Some(lease) = cause.downcast_ref::<LeaseError>() {
             return of_lease(lease);
+        }
+        if let Some(holds) = cause.downcast_ref::<HoldsError>() {
+            return of_holds(holds);
         }
         if cause.is::<LoadError>() {
             return Exit::Data;
@@ -78,6 +82,16 @@ fn of_fault(fault: &Fault) -> Exit {
         Fault::MissingBucket(_) => Exit::Config,
         Fault::TooLarge(_) => Exit::Data,
         Fault::Unavailable(_) | Fault::Unknown(_) => Exit::Unavailable,
+    }
+}
+
+fn of_holds(why: &HoldsError) -> Exit {
+    match why {
+        HoldsError::Store(fault) => of_fault(fault),
+        HoldsError::NotInOffice(_) => Exit::Lost,
+        HoldsError::Misfit(_) => Exit::Config,
+        // Policy, Lied, and whatever comes later.
+        _ => Exit::Internal,
     }
 }
 

@@ -13,11 +13,8 @@ use tokio::sync::watch;
 
 use super::args::Run;
 use super::exit::Exit;
+use super::signals::Signals;
 use super::{policy, say, state};
-
-mod signals;
-
-use signals::Signals;
 
 /// `incumbent run`.
 pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -149,19 +146,20 @@ impl Stand {
             env: env.map(|(name, value)| (name.into(), value)).into(),
             until,
             grace: args.grace,
+            stdin: None,
             executable: None,
         };
         Ok(Guarded::spawn(options).await?)
     }
 }
 
-fn forward(command: &Guarded, signal: i32) {
+pub(super) fn forward(command: &Guarded, signal: i32) {
     if let Err(why) = command.signal(signal) {
         tracing::warn!("signal {signal} was not passed on: {why}");
     }
 }
 
 /// What shells say of a process that a signal ended.
-fn after_signal(signal: i32) -> u8 {
+pub(super) fn after_signal(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }

@@ -1,6 +1,8 @@
 //! What is said on standard error; standard output belongs to answers, and to the command that runs.
 
+use incumbent::holds::{self, Job};
 use incumbent::lease::{Event, Released};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Says what the libraries log, at the level that was asked for.
@@ -57,4 +59,54 @@ fn to_json(lease: &str, event: &Event) -> Value {
         line["holder"] = super::show::holder_json(holder);
     }
     line
+}
+
+/// Says what happened to check holds, in one line.
+pub(crate) fn holds(event: &holds::Event, as_json: bool) {
+    if !as_json {
+        eprintln!("incumbent: {event}");
+        return;
+    }
+    let (name, plans) = match event {
+        holds::Event::Held { plans } => ("held", plans.as_slice()),
+        holds::Event::Free => ("free", [].as_slice()),
+        _ => ("trouble", [].as_slice()),
+    };
+    eprintln!("{}", json!({ "event": name, "plans": plans, "message": event.to_string() }));
+}
+
+/// Says what becomes of a job, in one line.
+pub(crate) fn job(what: &str, job: &Job, as_json: bool) {
+    let (kind, sequence, queue, deliveries) = (job.kind(), job.ask().sequence, job.queue(), job.deliveries());
+    let id = job.id();
+    if as_json {
+        let event = what.replace(' ', "-");
+        let line = json!({
+            "event": event, "kind": kind.to_string(), "queue": queue, "sequence": sequence, "id": id,
+            "deliveries": deliveries,
+        });
+        eprintln!("{line}");
+        return;
+    }
+    let id = id.map_or_else(String::new, |id| format!(" ({})", id.escape_debug()));
+    let again = if deliveries > 1 { format!(", given {deliveries} times") } else { String::new() };
+    eprintln!("incumbent: {what}: {kind} {sequence} of {queue}{id}{again}");
+}
+
+/// Says something that is no error.
+pub(crate) fn note(text: &str, as_json: bool) {
+    if as_json {
+        eprintln!("{}", json!({ "message": text }));
+    } else {
+        eprintln!("incumbent: {text}");
+    }
+}
+
+/// Passes a signal on to a child, if it is there still.
+pub(crate) fn forward(child: Option<u32>, signal: i32) {
+    let pid = child.and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        // Gone just now: there is nobody to pass it on to.
+        let _ = kill_process(pid, signal);
+    }
 }

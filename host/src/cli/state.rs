@@ -46,14 +46,23 @@ pub(crate) async fn open_store(
     bucket: &BucketArg,
     ttl: Option<Duration>,
 ) -> anyhow::Result<Arc<dyn Store>> {
+    open_with(args, &[(&bucket.bucket, ttl.unwrap_or(TTL))]).await
+}
+
+/// As [`open_store`], with several buckets and the ttl of each.
+pub(crate) async fn open_with(
+    args: &StoreArgs,
+    buckets: &[(&str, Duration)],
+) -> anyhow::Result<Arc<dyn Store>> {
     let url = store_url(args)?;
     let store = open(&url, &args.access(), &Clock::machine()).await?;
     if matches!(url, StoreUrl::Nats(_)) {
         return Ok(store);
     }
-    if let Err(Fault::MissingBucket(_)) = store.bucket(&bucket.bucket).await {
-        let config = BucketConfig { ttl: ttl.unwrap_or(TTL), replicas: 1 };
-        store.create_bucket(&bucket.bucket, &config).await?;
+    for (name, ttl) in buckets {
+        if let Err(Fault::MissingBucket(_)) = store.bucket(name).await {
+            store.create_bucket(name, &BucketConfig { ttl: *ttl, replicas: 1 }).await?;
+        }
     }
     Ok(store)
 }

@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,6 +34,8 @@ pub struct GuardOptions {
     pub until: Steady,
     /// How long it has to end by itself after SIGTERM; at most a quarter of what remains until `until`.
     pub grace: Duration,
+    /// What its standard input is; this process's own when none is given.
+    pub stdin: Option<Arc<OwnedFd>>,
     /// The executable that is the guardian when started with [`WORD`](super::WORD): this process's own
     /// when none is given.
     pub executable: Option<PathBuf>,
@@ -54,7 +58,7 @@ pub struct Guarded {
 impl Guarded {
     /// Start the command under a guardian of its own; returns once it executes.
     ///
-    /// Standard input, output and error are this process's. When this process is its terminal's foreground,
+    /// Standard output and error are this process's, and so is standard input unless another is given. When this process is its terminal's foreground,
     /// the command is until it ends.
     ///
     /// # Errors
@@ -70,7 +74,8 @@ impl Guarded {
             command: options.command,
         };
         let cgroup = guarding.cgroup.clone();
-        let spawned = Self::start(guarding, options.env, options.until, options.executable).await;
+        let (env, stdin) = (options.env, options.stdin.as_deref());
+        let spawned = Self::start(guarding, env, stdin, options.until, options.executable).await;
         let failed = match spawned {
             Ok(guarded) => return Ok(guarded),
             Err(failed) => failed,
@@ -92,10 +97,14 @@ impl Guarded {
     async fn start(
         guarding: Guarding,
         env: Vec<(String, String)>,
+        stdin: Option<&OwnedFd>,
         until: Steady,
         executable: Option<PathBuf>,
     ) -> Result<Self, Failed> {
-        let (ours, theirs) = Link::pair()?;
+        let (ours, theirs) = match stdin {
+            Some(stdin) => Link::pair_with(stdin.as_fd())?,
+            None => Link::pair()?,
+        };
         ours.send(&Order::Until(until).to_string())?;
         let mut command = std::process::Command::new(executable.unwrap_or("/proc/self/exe".into()));
         // A group of its own: what ends this process's whole group must not end its guardian.

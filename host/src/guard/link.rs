@@ -36,10 +36,15 @@ impl Link {
     ///
     /// The latter must be closed here after the spawn, or the other's death goes unnoticed.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
+        Self::pair_with(stdin())
+    }
+
+    /// As [`pair`](Self::pair), with another standard input for the new process.
+    pub(super) fn pair_with(stdin: BorrowedFd<'_>) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ours = Self(ours);
-        ours.pass_stdin()?;
+        ours.pass_stdin(stdin)?;
         Ok((ours, theirs))
     }
 
@@ -57,10 +62,10 @@ impl Link {
         Ok(Link(UnixDatagram::from_std(socket)?))
     }
 
-    fn pass_stdin(&self) -> io::Result<()> {
+    fn pass_stdin(&self, stdin: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let passed = [stdin()];
+        let passed = [stdin];
         ancillary.push(SendAncillaryMessage::ScmRights(&passed));
         rustix::net::sendmsg(&self.0, &[IoSlice::new(STDIN)], &mut ancillary, SEND)?;
         Ok(())

@@ -104,7 +104,8 @@ impl Imports for LettingThrough {
 
     async fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
         let oldest = self.queue(queue)?.oldest_waiting().await;
-        let about = format!("the oldest check of the queue {queue} cannot be read, so the queue is passed over");
+        let about =
+            format!("the oldest check of the queue {queue} cannot be read, so the queue is passed over");
         self.said.value(&about, oldest.as_ref().map(|_| ()));
         Ok(oldest?.map(shown))
     }

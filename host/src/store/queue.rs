@@ -14,7 +14,8 @@
 //! 4. **In order.** Those never taken are taken in the order in which they were put.
 //! 5. **Looking takes nothing.** `oldest_waiting` answers the ask that waits longest and changes nothing,
 //!    at a cost that does not grow with what waits. Where the store cannot tell what waits to be given again
-//!    from what is being worked on, it may answer the first one never taken.
+//!    from what is being worked on, it answers the first one never taken; where there is none, now and then
+//!    (once an `ack_wait`) the first one that is not done.
 //! 6. **Bounded.** `take` ends within `within` and the time that the store was opened with; `within` zero
 //!    looks once. An ask above [`ASK_BYTES`](crate::limits::ASK_BYTES) is refused when it is put.
 //! 7. **Cancel-safe.** Dropping a call leaves the queue usable. What comes to a `take` that was dropped is
@@ -26,6 +27,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::Fault;
@@ -124,17 +126,43 @@ pub trait Taken: Send + Sync + fmt::Debug {
 /// What came of taking.
 pub(super) type Take = Result<Option<Box<dyn Taken>>, Fault>;
 
-/// Takes to the end, whoever still waits for it: what comes when nobody does is handed back.
+/// Takes to the end, whoever still waits for it.
 pub(super) async fn take_to_the_end(taking: impl Future<Output = Take> + Send + 'static) -> Take {
     let (tell, told) = oneshot::channel();
-    tokio::spawn(async move {
-        if let Err(Ok(Some(unheard))) = tell.send(taking.await) {
-            // What cannot be handed back is given again after the ack wait.
-            let _ = unheard.hand_back(Duration::ZERO).await;
-        }
-    });
-    told.await
-        .unwrap_or_else(|_| Err(Fault::Unavailable("taking was cut off; this program is ending".into())))
+    let runtime = Handle::current();
+    tokio::spawn(async move { tell.send(taking.await.map(|taken| OnItsWay::new(taken, runtime))) });
+    match told.await {
+        Ok(answer) => answer.map(OnItsWay::arrived),
+        Err(_) => Err(Fault::Unavailable("taking was cut off; this program is ending".into())),
+    }
+}
+
+/// A taken ask between what took it and its taker. Where the taker is gone this is dropped with the ask in it,
+/// which is handed back. (Should the runtime end just then, it is given again after the ack wait.)
+pub(super) struct OnItsWay {
+    taken: Option<Box<dyn Taken>>,
+    runtime: Handle,
+}
+
+impl OnItsWay {
+    pub(super) fn new(taken: Option<Box<dyn Taken>>, runtime: Handle) -> Self {
+        Self { taken, runtime }
+    }
+
+    pub(super) fn arrived(mut self) -> Option<Box<dyn Taken>> {
+        self.taken.take()
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
+        self.runtime.spawn(async move {
+            if let Err(fault) = taken.hand_back(Duration::ZERO).await {
+                tracing::debug!(%fault, "an ask that nobody waited for was not handed back");
+            }
+        });
+    }
 }
 
 /// Refuses an ask over the limit.

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::response::Response;
-use async_nats::{Client, ClientError, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError};
+use async_nats::{
+    Client, ClientError, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError, StatusCode,
+};
+use futures_util::StreamExt as _;
 use semver::Version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -114,6 +117,37 @@ impl Link {
                     }),
                     Err(_) => Err(Trouble::Silence(format!("no answer within {:?}", self.timeout))),
                 }
+            }
+            trouble = self.disturbed(&mut events, subject, connection) => Err(trouble),
+        }
+    }
+
+    /// As [`ask`](Self::ask), by a subscription of its own: what a consumer gives comes under the subject that
+    /// it was published on, by which the client's shared inbox cannot tell whose it is.
+    pub(super) async fn ask_alone(
+        &self,
+        subject: &str,
+        payload: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Message, Trouble> {
+        let mut events = self.events();
+        let connection = self.ready()?;
+        let answered = async {
+            let down = |error: &dyn std::fmt::Display| Trouble::Down(error.to_string());
+            let inbox = self.client.new_inbox();
+            let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| down(&error))?;
+            let sent = self.client.publish_with_reply(subject.to_owned(), inbox, payload.into()).await;
+            sent.map_err(|error| down(&error))?;
+            match answers.next().await {
+                Some(answer) if answer.status == Some(StatusCode::NO_RESPONDERS) => Err(Trouble::NobodyThere),
+                Some(answer) => Ok(answer),
+                None => Err(Trouble::Silence("the client was closed".into())),
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = tokio::time::timeout_at(deadline, answered) => {
+                answer.unwrap_or_else(|_| Err(Trouble::Silence(format!("no answer within {:?}", self.timeout))))
             }
             trouble = self.disturbed(&mut events, subject, connection) => Err(trouble),
         }

@@ -29,6 +29,9 @@ use crate::store::queue::{Ask, Queue, QueueConfig, QueueInfo, Take, Taken, check
 /// Where asks for a queue made here are published.
 const SUBJECT: &str = "incumbent.queue";
 
+/// How long one pull waits at the server. What still comes to one whose taker is gone is handed back.
+const PULL_LONGEST: Duration = Duration::from_secs(10);
+
 #[derive(Clone, Debug)]
 pub(super) struct NatsQueue(Arc<Shared>);
 
@@ -282,7 +285,7 @@ impl NatsQueue {
         let deadline = link.deadline() + within;
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
         let payload = body.to_string().into_bytes();
-        let message = match link.ask(&subject, None, payload, deadline).await {
+        let message = match link.ask_alone(&subject, payload, deadline).await {
             Ok(message) => message,
             Err(Trouble::NobodyThere) => {
                 // Either it is gone, which is then told, or it has no leader just now.
@@ -358,7 +361,14 @@ impl Queue for NatsQueue {
     }
 
     async fn take(&self, within: Duration) -> Take {
-        take_to_the_end(self.clone().pull(within)).await
+        let start = Instant::now();
+        loop {
+            let left = within.saturating_sub(start.elapsed());
+            let taken = take_to_the_end(self.clone().pull(left.min(PULL_LONGEST))).await?;
+            if taken.is_some() || left <= PULL_LONGEST {
+                return Ok(taken);
+            }
+        }
     }
 
     async fn info(&self) -> Result<QueueInfo, Fault> {

@@ -13,7 +13,7 @@ use super::asks::Taking;
 use super::fault::{Failed, Kind};
 use super::session::Session;
 use crate::store::Fault;
-use crate::store::queue::{Ask, Queue, QueueInfo, Taken, check_ask};
+use crate::store::queue::{Ask, OnItsWay, Queue, QueueInfo, Take, Taken, check_ask};
 
 #[derive(Clone, Debug)]
 pub(super) struct SqliteQueue {
@@ -41,17 +41,19 @@ impl SqliteQueue {
     }
 
     /// Look for an ask once, and take it.
-    async fn look(&self) -> Result<Option<SqliteTaken>, Fault> {
+    async fn look(&self) -> Take {
         if !self.call(Kind::Read, |session, name| session.is_worth_a_take(name)).await? {
             return Ok(None);
         }
         let (queue, runtime) = (self.clone(), Handle::current());
         let take = move |session: &mut Session<'_>, name: &str| {
             let taken = session.take(name)?;
-            let taken = taken.map(|(ask, taking)| SqliteTaken { queue, ask, taking });
-            Ok(OnItsWay { taken, runtime })
+            let taken =
+                taken.map(|(ask, taking)| Box::new(SqliteTaken { queue, ask, taking }) as Box<dyn Taken>);
+            // The work goes on when its caller was dropped, or gave up waiting.
+            Ok(OnItsWay::new(taken, runtime))
         };
-        Ok(self.call(Kind::Write, take).await?.taken.take())
+        Ok(self.call(Kind::Write, take).await?.arrived())
     }
 }
 
@@ -71,11 +73,11 @@ impl Queue for SqliteQueue {
         self.call(Kind::Read, |session, name| session.oldest_waiting(name)).await
     }
 
-    async fn take(&self, within: Duration) -> Result<Option<Box<dyn Taken>>, Fault> {
+    async fn take(&self, within: Duration) -> Take {
         let start = Instant::now();
         loop {
             if let Some(taken) = self.look().await? {
-                return Ok(Some(Box::new(taken)));
+                return Ok(Some(taken));
             }
             let left = within.saturating_sub(start.elapsed());
             if left.is_zero() {
@@ -87,25 +89,6 @@ impl Queue for SqliteQueue {
 
     async fn info(&self) -> Result<QueueInfo, Fault> {
         self.call(Kind::Read, |session, name| session.queue_info(name)).await
-    }
-}
-
-/// A taken ask between the thread that took it and its taker. Work on the file goes on when its caller was
-/// dropped or gave up waiting, and then this is dropped with the ask in it, which is handed back. (Should the
-/// runtime end just then, it is given again after the ack wait.)
-struct OnItsWay {
-    taken: Option<SqliteTaken>,
-    runtime: Handle,
-}
-
-impl Drop for OnItsWay {
-    fn drop(&mut self) {
-        let Some(taken) = self.taken.take() else { return };
-        self.runtime.spawn(async move {
-            if let Err(fault) = taken.hand_back(Duration::ZERO).await {
-                tracing::debug!(%fault, "an ask that nobody waited for was not handed back");
-            }
-        });
     }
 }
 

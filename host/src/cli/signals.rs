@@ -15,17 +15,17 @@ const PASSED_ON: [fn() -> SignalKind; 6] = [
 ];
 
 /// Listens to them.
-pub(super) struct Signals([(i32, Signal); PASSED_ON.len()]);
+pub(crate) struct Signals([(i32, Signal); PASSED_ON.len()]);
 
 impl Signals {
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let listen = |kind: SignalKind| Ok::<_, io::Error>((kind.as_raw_value(), signal(kind)?));
         let [a, b, c, d, e, f] = PASSED_ON;
         Ok(Self([listen(a())?, listen(b())?, listen(c())?, listen(d())?, listen(e())?, listen(f())?]))
     }
 
     /// The number of the next one. Cancel-safe.
-    pub(super) async fn next(&mut self) -> i32 {
+    pub(crate) async fn next(&mut self) -> i32 {
         let heard = self.0.iter_mut().map(|(number, signal)| {
             Box::pin(async move {
                 // Ends only with the runtime.

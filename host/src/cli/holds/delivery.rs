@@ -1,0 +1,93 @@
+//! The delivery's side: under a lease that another process of ours holds and tells by the environment.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use incumbent::clock::Clock;
+use incumbent::guard::GuardError;
+use incumbent::holds::{Claim, Plans};
+use incumbent::policy::{Policy, Runtime};
+use serde_json::json;
+use tokio::process::Command;
+
+use super::super::args::{HoldsBegin, HoldsBuckets, HoldsEnd, Office, StoreArgs};
+use super::super::exit::Exit;
+use super::super::run::after_signal;
+use super::super::say;
+use super::super::signals::Signals;
+
+/// `incumbent holds begin`.
+pub(crate) async fn begin(args: HoldsBegin, as_json: bool) -> anyhow::Result<ExitCode> {
+    // Listening first, so that no signal ends this process without the plan being ended.
+    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let plans = plans(&args.office, &args.store, &args.buckets, as_json).await?;
+    let Some((program, arguments)) = args.command.split_first() else {
+        let known = plans.say(&args.plan).await?;
+        said(&args.plan, true, Some(&known.since), as_json);
+        return Ok(Exit::Done.into());
+    };
+    let building = plans.begin(&args.plan).await?;
+    let spawned = Command::new(program).args(arguments).kill_on_drop(true).spawn();
+    let mut command = match spawned {
+        Ok(command) => command,
+        Err(source) => {
+            building.end().await?;
+            let command = program.clone();
+            return Err(match source.kind() {
+                std::io::ErrorKind::NotFound => GuardError::NotFound { command },
+                _ => GuardError::NotExecutable { command, source },
+            }
+            .into());
+        }
+    };
+    let status = loop {
+        tokio::select! {
+            status = command.wait() => break status.context("the command's end cannot be learnt")?,
+            signal = signals.next() => say::forward(command.id(), signal),
+        }
+    };
+    if let Err(why) = building.end().await {
+        // The command's code is what the caller asked for.
+        say::error(&format!("that {} has built was not said: {why}", args.plan));
+    }
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or_else(|| status.signal().map_or(u8::MAX, after_signal))))
+}
+
+/// `incumbent holds end`.
+pub(crate) async fn end(args: HoldsEnd, as_json: bool) -> anyhow::Result<ExitCode> {
+    let plans = plans(&args.office, &args.store, &args.buckets, as_json).await?;
+    plans.end(&args.plan).await?;
+    said(&args.plan, false, None, as_json);
+    Ok(Exit::Done.into())
+}
+
+async fn plans(
+    office: &Office,
+    store: &StoreArgs,
+    buckets: &HoldsBuckets,
+    as_json: bool,
+) -> anyhow::Result<Plans> {
+    let buckets = buckets.names();
+    let store = super::open(store, &buckets).await?;
+    let (policy, clock) = (Policy::built_in(&Runtime::new()?).await?, Clock::machine());
+    let claim = Claim {
+        policy: policy.clone(),
+        bucket: store.bucket(&office.bucket.bucket).await?,
+        clock: clock.clone(),
+        lease: office.lease.clone(),
+        epoch: office.epoch,
+    };
+    let told = Arc::new(move |event: &_| say::holds(event, as_json));
+    Ok(Plans::new(&policy, &store, &buckets, &clock, Arc::new(claim), told))
+}
+
+fn said(plan: &str, builds: bool, since: Option<&str>, as_json: bool) {
+    match since {
+        _ if as_json => println!("{}", json!({ "plan": plan, "builds": builds, "since": since })),
+        Some(since) => println!("{plan} builds since {since}"),
+        None => println!("{plan} does not build"),
+    }
+}

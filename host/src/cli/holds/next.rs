@@ -1,0 +1,143 @@
+//! One job, and a command that runs with it: dead before another builder could be given the job, or another
+//! check let through.
+
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use incumbent::guard::{Ended, GuardOptions, Guarded, Status};
+use incumbent::holds::{Builder, BuilderOptions, Job};
+use incumbent::policy::{Policy, Runtime};
+use rustix::fs::{MemfdFlags, memfd_create};
+use tokio::time::timeout;
+
+use super::super::args::HoldsNext;
+use super::super::exit::Exit;
+use super::super::run::{after_signal, forward};
+use super::super::say;
+use super::super::signals::Signals;
+
+/// `incumbent holds next`.
+pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitCode> {
+    // Listening first, so that no signal ends this process without the job being handed back.
+    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let store = super::open(&args.store, &args.buckets.names()).await?;
+    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let mut options = BuilderOptions::new(&args.builder);
+    options.buckets = args.buckets.names();
+    options.deliveries.clone_from(&args.deliveries);
+    options.checks.clone_from(&args.checks);
+    options.after = args.after;
+    options.poll = args.poll;
+    options.on_event = Arc::new(move |event| say::holds(event, as_json));
+    let builder = Builder::open(&policy, &store, options).await?;
+    let coming = async {
+        match args.wait {
+            Some(wait) => timeout(wait, builder.next()).await.ok(),
+            None => Some(builder.next().await),
+        }
+    };
+    let job = tokio::select! {
+        job = coming => job,
+        signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+    };
+    let Some(job) = job else {
+        say::note("no job came", as_json);
+        return Ok(Exit::Nobody.into());
+    };
+    say::job("taken", &job, as_json);
+    let started = start(&args, &job).await;
+    let command = match started {
+        Ok(command) => command,
+        Err(why) => {
+            job.hand_back(args.retry_after).await?;
+            return Err(why);
+        }
+    };
+    let ended = serve(command, &job, &mut signals).await;
+    finish(&args, job, ended, as_json).await
+}
+
+async fn start(args: &HoldsNext, job: &Job) -> anyhow::Result<Guarded> {
+    let env = [
+        ("INCUMBENT_JOB_ID", job.id().unwrap_or_default()),
+        ("INCUMBENT_JOB_KIND", job.kind().to_string()),
+        ("INCUMBENT_JOB_QUEUE", job.queue().to_owned()),
+        ("INCUMBENT_JOB_SEQUENCE", job.ask().sequence.to_string()),
+        ("INCUMBENT_JOB_DELIVERIES", job.deliveries().to_string()),
+    ];
+    // An id with a zero byte cannot stand in an environment.
+    let env = env.map(|(name, value)| (name.into(), value.replace('\0', "")));
+    let stdin = stdin(&job.ask().body).context("the job cannot be made the command's standard input")?;
+    let options = GuardOptions {
+        command: args.command.clone(),
+        env: env.into(),
+        until: job.until(),
+        grace: args.grace,
+        stdin: Some(Arc::new(stdin)),
+        executable: None,
+    };
+    Ok(Guarded::spawn(options).await?)
+}
+
+/// A file in memory, since a pipe would have to be fed while the command runs.
+fn stdin(body: &[u8]) -> std::io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("job", MemfdFlags::CLOEXEC)?);
+    file.write_all(body)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+async fn serve(mut command: Guarded, job: &Job, signals: &mut Signals) -> Ended {
+    let (lost, mut untils) = (job.lost_token(), job.untils());
+    loop {
+        tokio::select! {
+            ended = command.wait() => return ended,
+            // The guardian ends the command by itself, should this process not get to it.
+            () = lost.cancelled(), if !lost.is_cancelled() => command.end(),
+            signal = signals.next() => forward(&command, signal),
+            Ok(()) = untils.changed() => {
+                let until = *untils.borrow_and_update();
+                if let Err(why) = command.extend(until) {
+                    tracing::warn!("{why}");
+                }
+            }
+        }
+    }
+}
+
+async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyhow::Result<ExitCode> {
+    if !ended.all_gone {
+        say::error("not all that the command started is gone");
+    }
+    let lost = job.why_lost().map(|why| why.to_string());
+    let overdue = ended.overdue.then(|| "its time ran out before it was kept again".into());
+    if let Some(why) = lost.or(overdue) {
+        say::error(&format!("the job was lost, and its command was ended: {why}"));
+        say::job("handed back", &job, as_json);
+        // It may be somebody else's by now, who is not disturbed by this.
+        if let Err(why) = job.hand_back(args.retry_after).await {
+            tracing::warn!("{why}");
+        }
+        return Ok(Exit::Lost.into());
+    }
+    let code = match ended.status {
+        Status::Exit(0) => {
+            say::job("done", &job, as_json);
+            job.done().await.context("the job is done, and its queue was not told so")?;
+            return Ok(Exit::Done.into());
+        }
+        Status::Exit(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        Status::Signal(signal) => after_signal(signal),
+        Status::GuardianDied => {
+            say::error("the guardian of the command was killed, and the command with it");
+            Exit::Internal as u8
+        }
+    };
+    say::job("handed back", &job, as_json);
+    job.hand_back(args.retry_after).await?;
+    Ok(ExitCode::from(code))
+}
