@@ -20,3 +20,4 @@ mod run_takeover;
 mod store_contract;
 mod store_nats;
 mod store_sqlite;
+mod workers;

@@ -29,7 +29,7 @@ use crate::store::{Bucket, Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
-pub use options::{LeaseOptions, Timing};
+pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
 
 use keeper::{Keeper, Orders};
@@ -64,6 +64,7 @@ struct Shared {
     ended: OnceLock<Ended>,
     over: CancellationToken,
     quiet: Notify,
+    healthy: Healthy,
     on_event: options::OnEvent,
 }
 
@@ -116,6 +117,7 @@ impl Lease {
                 ended: OnceLock::new(),
                 over: CancellationToken::new(),
                 quiet: Notify::new(),
+                healthy: options.healthy,
                 on_event: options.on_event,
             }),
             candidacy: tokio::sync::Mutex::new(None),
@@ -492,7 +494,7 @@ impl std::fmt::Debug for Shared {
 }
 
 /// A duration, give or take a quarter.
-fn jittered(duration: Duration) -> Duration {
+pub(crate) fn jittered(duration: Duration) -> Duration {
     let mut byte = [128];
     // Without randomness it is the plain duration.
     let _ = getrandom::fill(&mut byte);

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod policy;
 mod rails;
 pub mod store;
+pub mod workers;
 
 /// The gate's atomics; under loom, loom's (`tests/gate_loom.rs`).
 mod sync {

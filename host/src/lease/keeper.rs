@@ -101,6 +101,9 @@ impl Keeper {
         if left.is_zero() {
             return self.lose(Loss::Overdue);
         }
+        if let Err(why) = (shared.healthy)() {
+            return self.failed(format!("not made, because what acts under it is not well: {why}"));
+        }
         let asked = self.tenure.clone();
         // Until it is answered. A call that is dropped in the middle leaves it so.
         if asked.certainty == Certainty::Sure {

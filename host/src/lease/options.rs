@@ -13,6 +13,9 @@ use crate::lease::Event;
 /// Told of every event, in order; must not block.
 pub(super) type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
 
+/// Whether whatever acts under the lease is well, or else in what way it is not.
+pub type Healthy = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// What a lease object is made with.
 #[derive(Clone)]
 pub struct LeaseOptions {
@@ -33,6 +36,9 @@ pub struct LeaseOptions {
     pub floor: Arc<dyn Floor>,
     /// The clock.
     pub clock: Clock,
+    /// Whether whatever acts under the lease is well, asked before each renewal; must not block. A holder that
+    /// is not well is not renewed, and gives way when its time is over. Default: it is.
+    pub healthy: Healthy,
     /// Told of every event, in order; must not block. Default: a line in the log.
     pub on_event: OnEvent,
 }
@@ -53,6 +59,7 @@ impl LeaseOptions {
             vacancy: None,
             floor: Arc::new(MemoryFloor::default()),
             clock: Clock::machine(),
+            healthy: Arc::new(|| Ok(())),
             on_event: Arc::new(|event| match event {
                 Event::Renewed { .. } => tracing::debug!("{event}"),
                 Event::RenewalFailed { .. } | Event::Refused { .. } | Event::Retrying { .. } => {

@@ -1,0 +1,143 @@
+//! Workers: background work of which each kind runs on exactly one instance, under a lease of its own.
+//!
+//! A worker stands for the lease of its name, works while it holds it, and stands again when it lost it. The
+//! lease is given back only after the worker has ended, so that no two of them ever work at once.
+
+mod event;
+mod options;
+mod stand;
+mod worker;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::policy::Policy;
+use crate::store::Store;
+
+pub use event::Event;
+pub use options::WorkersOptions;
+pub use worker::{Duty, Worker};
+
+use stand::Stand;
+
+/// The workers of one process. Clones are the same workers.
+#[derive(Clone)]
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    policy: Policy,
+    store: Arc<dyn Store>,
+    bucket: String,
+    options: WorkersOptions,
+    stop: CancellationToken,
+    /// The names of those that stand or work, one for each.
+    alive: Mutex<Vec<Arc<str>>>,
+    /// How many that are.
+    count: watch::Sender<usize>,
+}
+
+impl Workers {
+    /// Workers whose leases are in this bucket.
+    #[must_use]
+    pub fn new(policy: &Policy, store: &Arc<dyn Store>, bucket: &str, options: WorkersOptions) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                policy: policy.clone(),
+                store: store.clone(),
+                bucket: bucket.into(),
+                options,
+                stop: CancellationToken::new(),
+                alive: Mutex::default(),
+                count: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// Have a worker stand for the lease of this name, in the background. It counts as alive from here on, so a
+    /// [`wait`](Self::wait) that follows waits for it. Two of one name are two candidates.
+    ///
+    /// Needs a Tokio runtime.
+    pub fn spawn(&self, name: impl Into<String>, worker: impl Worker) {
+        drop(tokio::spawn(self.run(name, worker)));
+    }
+
+    /// Stand for the lease of this name and work, until the work is finished or the workers are stopped.
+    /// Whether it finished. Once called it counts as alive until the answer is there or dropped.
+    ///
+    /// Dropped, the worker is cut off where it is and its lease is left to expire.
+    pub fn run(
+        &self,
+        name: impl Into<String>,
+        worker: impl Worker,
+    ) -> impl Future<Output = bool> + Send + 'static {
+        let alive = self.shared.register(name.into().into());
+        let stand = Stand::new(self.shared.clone(), alive.name.clone(), Arc::new(worker));
+        async move {
+            let finished = stand.run().await;
+            drop(alive);
+            finished
+        }
+    }
+
+    /// Tell all workers to stop, and those that come later.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
+    /// Stop, and wait until all workers have ended and given their leases back, or for this long. The names of
+    /// those that have not; their leases expire.
+    pub async fn wait(&self, timeout: Duration) -> Vec<String> {
+        self.stop();
+        let mut count = self.shared.count.subscribe();
+        // The sender lives as long as this.
+        let _ = tokio::time::timeout(timeout, count.wait_for(|alive| *alive == 0)).await;
+        self.shared.alive().iter().map(ToString::to_string).collect()
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Workers({}, {:?})", self.shared.bucket, self.shared.alive())
+    }
+}
+
+impl Shared {
+    fn alive(&self) -> MutexGuard<'_, Vec<Arc<str>>> {
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn register(self: &Arc<Self>, name: Arc<str>) -> Alive {
+        self.alive().push(name.clone());
+        self.count.send_modify(|count| *count += 1);
+        Alive { shared: self.clone(), name }
+    }
+
+    fn tell(&self, name: &str, event: &Event) {
+        (self.options.on_event)(name, event);
+    }
+}
+
+/// One that stands or works.
+struct Alive {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        {
+            let mut alive = self.shared.alive();
+            if let Some(at) = alive.iter().position(|name| *name == self.name) {
+                alive.swap_remove(at);
+            }
+        }
+        self.shared.count.send_modify(|count| *count -= 1);
+    }
+}

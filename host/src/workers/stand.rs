@@ -1,0 +1,218 @@
+//! One worker's stand: takes the lease, works, gives it back, and stands again.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Duty, Event, Shared, Worker};
+use crate::lease::{Lease, jittered};
+
+/// The rest after errors in a row grows up to this many intervals.
+const REST_LONGEST: u32 = 8;
+
+/// How long a worker that was cut off has to come to the place where that takes effect.
+const CUT_OFF: Duration = Duration::from_millis(500);
+
+/// How long one rests who cannot even stand, since the lease's own poll is not known then.
+const NOT_STANDING: Duration = Duration::from_secs(1);
+
+pub(super) struct Stand {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    worker: Arc<dyn Worker>,
+}
+
+/// How one time of working ended.
+enum Shift {
+    Finished,
+    Failed(String),
+    /// Lost, stepped down, or stopped: whatever the worker answered.
+    Over,
+    Abandoned,
+}
+
+impl Stand {
+    pub(super) fn new(shared: Arc<Shared>, name: Arc<str>, worker: Arc<dyn Worker>) -> Self {
+        Self { shared, name, worker }
+    }
+
+    /// Until the work is finished, or the workers are stopped. Whether it finished.
+    pub(super) async fn run(self) -> bool {
+        let mut failed = 0;
+        while !self.shared.stop.is_cancelled() {
+            let shift = if self.shared.options.election {
+                self.in_office().await
+            } else {
+                self.tell(&Event::Started { epoch: None });
+                Some(self.work(None, &Unwell::default()).await)
+            };
+            let rest = match shift {
+                Some(Shift::Finished) => {
+                    self.tell(&Event::Finished);
+                    return true;
+                }
+                Some(Shift::Failed(why)) => {
+                    failed += 1;
+                    let again_in =
+                        self.shared.options.interval * (1 << (failed - 1).min(3)).min(REST_LONGEST);
+                    self.tell(&Event::Failed { why, again_in });
+                    jittered(again_in)
+                }
+                // What it does not give up in this life it is not given again.
+                Some(Shift::Abandoned) => return false,
+                Some(Shift::Over) => {
+                    failed = 0;
+                    Duration::ZERO
+                }
+                None => break,
+            };
+            tokio::select! {
+                () = self.shared.stop.cancelled() => break,
+                () = sleep(rest) => {}
+            }
+        }
+        self.tell(&Event::Stopped);
+        false
+    }
+
+    /// Stand for the lease, and work under it. `None`: stopped before that.
+    async fn in_office(&self) -> Option<Shift> {
+        let unwell = Arc::new(Unwell::default());
+        let lease = Arc::new(self.take(&unwell).await?);
+        let Ok(epoch) = lease.epoch() else { return Some(Shift::Over) };
+        self.tell(&Event::Started { epoch: Some(epoch) });
+        let shift = self.work(Some(&lease), &unwell).await;
+        match shift {
+            // What it does may still be under way: the gate shuts, and the record expires.
+            Shift::Abandoned => {}
+            _ if lease.ended().is_some() => self.tell(&Event::Lost),
+            _ => {
+                lease.release().await;
+            }
+        }
+        Some(shift)
+    }
+
+    /// Take the lease, however long that takes and whatever is in the way. `None`: stopped before.
+    async fn take(&self, unwell: &Arc<Unwell>) -> Option<Lease> {
+        let shared = &self.shared;
+        let mut said = false;
+        loop {
+            let mut options = (shared.options.lease)(&self.name);
+            options.name = self.name.to_string();
+            let (worker, tell, healthy) = (self.worker.clone(), unwell.clone(), options.healthy.clone());
+            options.healthy =
+                Arc::new(move || healthy().and_then(|()| worker.healthy()).inspect_err(|why| tell.tell(why)));
+            let opened = Lease::open(&shared.policy, &*shared.store, &shared.bucket, options).await;
+            let why = match opened {
+                Ok(lease) => tokio::select! {
+                    taken = lease.take() => match taken {
+                        Ok(_) => return Some(lease),
+                        Err(why) => why,
+                    },
+                    () = shared.stop.cancelled() => {
+                        // A take cut off in the middle may have left a record.
+                        lease.release().await;
+                        return None;
+                    }
+                },
+                Err(why) => why,
+            };
+            if !std::mem::replace(&mut said, true) {
+                self.tell(&Event::NotStanding { why: why.to_string() });
+            }
+            tokio::select! {
+                () = shared.stop.cancelled() => return None,
+                () = sleep(jittered(NOT_STANDING)) => {}
+            }
+        }
+    }
+
+    /// Work until the worker ends, or has been asked to and does not.
+    async fn work(&self, lease: Option<&Arc<Lease>>, unwell: &Unwell) -> Shift {
+        let over = lease.map_or_else(CancellationToken::new, |lease| lease.lost_token());
+        let duty = Duty { lease: lease.map(Arc::downgrade), over: over.clone() };
+        let worker = self.worker.clone();
+        // In a task of its own, so that its panic is not this one's.
+        let mut working = CutOff(tokio::spawn(async move { worker.work(duty).await }));
+        let ended = tokio::select! {
+            biased;
+            ended = &mut working.0 => Some(ended),
+            () = self.shared.stop.cancelled() => None,
+            () = unwell.told.notified() => None,
+            () = over.cancelled() => None,
+        };
+        if let Some(ended) = ended {
+            // It may have been told of the loss a moment before this was.
+            let lost = lease.is_some_and(|lease| lease.ended().is_some());
+            return if lost { Shift::Over } else { shift(ended) };
+        }
+        let end = match unwell.why.get() {
+            Some(why) => {
+                self.tell(&Event::SteppingDown { why: why.clone() });
+                || Shift::Failed("it was not well".into())
+            }
+            None => || Shift::Over,
+        };
+        over.cancel();
+        let patience = self.shared.options.patience;
+        if timeout(patience, &mut working.0).await.is_ok() {
+            return end();
+        }
+        working.0.abort();
+        if timeout(CUT_OFF, &mut working.0).await.is_ok() {
+            return end();
+        }
+        self.tell(&Event::Abandoned { after: patience });
+        Shift::Abandoned
+    }
+
+    fn tell(&self, event: &Event) {
+        self.shared.tell(&self.name, event);
+    }
+}
+
+/// That a worker is not well.
+#[derive(Default)]
+struct Unwell {
+    why: OnceLock<String>,
+    told: Notify,
+}
+
+impl Unwell {
+    fn tell(&self, why: &str) {
+        // The first reason is the one that is said.
+        let _ = self.why.set(why.into());
+        self.told.notify_one();
+    }
+}
+
+/// A worker whose stand is dropped does not work on alone.
+struct CutOff(JoinHandle<anyhow::Result<()>>);
+
+impl Drop for CutOff {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn shift(ended: Result<anyhow::Result<()>, JoinError>) -> Shift {
+    match ended {
+        Ok(Ok(())) => Shift::Finished,
+        Ok(Err(why)) => Shift::Failed(format!("{why:#}")),
+        Err(ended) if ended.is_panic() => {
+            Shift::Failed(format!("it panicked: {}", words(&*ended.into_panic())))
+        }
+        Err(ended) => Shift::Failed(ended.to_string()),
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
+}

@@ -1,0 +1,360 @@
+//! Workers under leases: each kind works on one instance at a time, ends before its lease is given back, and
+//! works again whatever befell it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use incumbent::LeaseOptions;
+use incumbent::store::{Fault, Reading, Store};
+use incumbent::workers::{Duty, Event, Worker, Workers, WorkersOptions};
+use incumbent_tests::faulty::{Fate, Kind, Line};
+use incumbent_tests::world::{BUCKET, LEASE, POLL, TTL, World, policy};
+
+const INTERVAL: Duration = Duration::from_secs(20);
+/// Longer than any rest between two tries of a worker that failed thrice, with its jitter.
+const LONG: Duration = Duration::from_secs(300);
+
+/// One instance of the service.
+struct Instance {
+    workers: Workers,
+    line: Line,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Instance {
+    async fn new(world: &World, who: &str) -> Self {
+        Self::with(world, who, |_| ()).await
+    }
+
+    async fn with(world: &World, who: &str, change: impl FnOnce(&mut WorkersOptions)) -> Self {
+        let line = world.faulty.line(who);
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let (told, who, clock, floor) =
+            (events.clone(), who.to_owned(), world.clock.clone(), world.floor.clone());
+        let mut options = WorkersOptions {
+            lease: Arc::new(move |name| {
+                let mut options = LeaseOptions::new(name);
+                options.instance.clone_from(&who);
+                options.clock = clock.clone();
+                options.floor = floor.clone();
+                options
+            }),
+            interval: INTERVAL,
+            on_event: Arc::new(move |_, event| {
+                told.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
+            }),
+            ..WorkersOptions::default()
+        };
+        change(&mut options);
+        let store: Arc<dyn Store> = Arc::new(line.clone());
+        Self { workers: Workers::new(policy().await, &store, BUCKET, options), line, events }
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, kind: impl Fn(&Event) -> bool) -> usize {
+        self.events().iter().filter(|event| kind(event)).count()
+    }
+
+    fn starts(&self) -> usize {
+        self.count(|event| matches!(event, Event::Started { .. }))
+    }
+}
+
+/// Works until its time is over, and counts how many do so at once.
+#[derive(Clone, Default)]
+struct Post {
+    at_once: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    /// How long it takes to end.
+    ends_in: Duration,
+}
+
+#[async_trait]
+impl Worker for Post {
+    async fn work(&self, duty: Duty) -> Result<()> {
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        duty.over().await;
+        tokio::time::sleep(self.ends_in).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Let time pass until this is so.
+async fn comes(world: &World, limit: Duration, so: impl Fn() -> bool) {
+    let so = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    world.until(limit, so).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_works_and_the_other_at_once_when_it_stops() {
+    let world = World::new().await;
+    let post = Post::default();
+    let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
+    alice.workers.spawn(LEASE, post.clone());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    bob.workers.spawn(LEASE, post.clone());
+    world.pass(3 * TTL).await;
+    assert_eq!((alice.starts(), bob.starts()), (1, 0));
+
+    let (left, _) = world.until(TTL, alice.workers.wait(TTL)).await;
+    assert_eq!(left, Vec::<String>::new());
+    let ((), took) = world
+        .until(TTL, async {
+            while bob.starts() == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    assert!(took < POLL, "{took:?}");
+    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(alice.events().last(), Some(&Event::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_one_name_in_one_process_are_two_candidates() {
+    let world = World::new().await;
+    let post = Post::default();
+    let alice = Instance::new(&world, "alice").await;
+    alice.workers.spawn(LEASE, post.clone());
+    alice.workers.spawn(LEASE, post.clone());
+    world.pass(3 * TTL).await;
+    assert_eq!((alice.starts(), post.most.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_worker_gives_its_lease_back_and_does_not_work_again() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    let run = alice.workers.run("labeler:did:plc:abc", |duty: Duty| async move {
+        anyhow::ensure!(duty.epoch()? > 0 && duty.permit()?.is_some());
+        Ok(())
+    });
+    let (finished, _) = world.until(TTL, run).await;
+    assert!(finished);
+    let bucket = world.faulty.bare().await.expect("there is a bucket");
+    let reading = bucket.get("labeler:did:plc:abc").await.expect("memory answers");
+    assert!(matches!(reading, Reading::Deleted(_)), "{reading:?}");
+    world.pass(LONG).await;
+    assert_eq!(alice.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_and_panics_are_said_and_tried_again_more_and_more_slowly() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let run = alice.workers.run(LEASE, move |_: Duty| {
+        let n = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match n {
+                0 => bail!("no such table"),
+                1 => panic!("index out of bounds"),
+                2 => bail!("still none"),
+                _ => Ok(()),
+            }
+        }
+    });
+    let (finished, took) = world.until(LONG, run).await;
+    assert!(finished);
+    assert!(took >= (INTERVAL + 2 * INTERVAL + 4 * INTERVAL) * 3 / 4, "{took:?}");
+    let failed: Vec<_> = alice
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Failed { why, again_in } => Some((why, again_in)),
+            _ => None,
+        })
+        .collect();
+    let expected = [("no such table", 1), ("it panicked: index out of bounds", 2), ("still none", 4)];
+    assert_eq!(failed, expected.map(|(why, times)| (why.to_owned(), INTERVAL * times)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_lease_was_lost_stands_again_whatever_it_answered() {
+    for answers_ok in [true, false] {
+        let world = World::new().await;
+        let alice = Instance::new(&world, "alice").await;
+        alice.workers.spawn(LEASE, move |duty: Duty| async move {
+            duty.over().await;
+            if answers_ok { Ok(()) } else { bail!("interrupted") }
+        });
+        comes(&world, TTL, || alice.starts() == 1).await;
+        alice.line.always(&Kind::ALL, &Fate::Fails(Fault::Unavailable("the store is away".into())));
+        comes(&world, 2 * TTL, || alice.count(|event| *event == Event::Lost) == 1).await;
+        assert_eq!(alice.starts(), 1);
+        alice.line.heal();
+        comes(&world, 3 * TTL, || alice.starts() == 2).await;
+        assert_eq!(alice.count(|event| matches!(event, Event::Failed { .. } | Event::Finished)), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_given_back_only_after_the_worker_has_ended() {
+    let world = World::new().await;
+    let post = Post { ends_in: Duration::from_secs(8), ..Post::default() };
+    let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
+    alice.workers.spawn(LEASE, post.clone());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    bob.workers.spawn(LEASE, post.clone());
+    alice.workers.stop();
+    world.pass(Duration::from_secs(7)).await;
+    assert!(matches!(world.record().await, Reading::Found(_)));
+    assert_eq!(bob.starts(), 0);
+    comes(&world, TTL, || bob.starts() == 1).await;
+    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_does_not_end_is_cut_off_where_it_waits_and_its_lease_given_back() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    alice.workers.spawn(LEASE, |_: Duty| std::future::pending());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    let (left, took) = world.until(TTL, alice.workers.wait(TTL)).await;
+    assert_eq!(left, Vec::<String>::new());
+    assert!(took >= Duration::from_secs(10), "{took:?}");
+    assert!(matches!(world.record().await, Reading::Deleted(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_cannot_be_cut_off_is_abandoned_and_its_gate_shut() -> Result<()> {
+    use incumbent::clock::Clock;
+    use incumbent::store::BucketConfig;
+    use incumbent::store::memory::Memory;
+
+    let memory = Memory::new(Clock::machine());
+    let bucket =
+        memory.create_bucket(BUCKET, &BucketConfig { ttl: Duration::from_secs(60), replicas: 1 }).await?;
+    let store: Arc<dyn Store> = Arc::new(memory);
+    let options = WorkersOptions { patience: Duration::from_millis(50), ..WorkersOptions::default() };
+    let workers = Workers::new(policy().await, &store, BUCKET, options);
+    let (duty_of, told) = tokio::sync::oneshot::channel();
+    let duty_of = Mutex::new(Some(duty_of));
+    let release = Arc::new(AtomicBool::new(false));
+    let released = release.clone();
+    workers.spawn(LEASE, move |duty: Duty| {
+        let tell = duty_of.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let released = released.clone();
+        async move {
+            let _ = tell.map(|tell| tell.send(duty));
+            // Never waits, so nothing can cut it off.
+            while !released.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        }
+    });
+    let duty = told.await?;
+    assert!(duty.epoch().is_ok());
+    let left = workers.wait(Duration::from_secs(30)).await;
+    release.store(true, Ordering::SeqCst);
+    assert_eq!(left, Vec::<String>::new(), "its stand has ended");
+    assert!(duty.epoch().is_err(), "what still runs does not act");
+    assert!(matches!(bucket.get(LEASE).await?, Reading::Found(_)), "left to expire");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_for_its_lease_stops_and_leaves_nothing_behind() {
+    let world = World::new().await;
+    let post = Post::default();
+    let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
+    alice.workers.spawn(LEASE, post.clone());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    let before = world.record().await;
+    bob.workers.spawn(LEASE, post.clone());
+    world.pass(POLL).await;
+    let (left, took) = world.until(TTL, bob.workers.wait(TTL)).await;
+    assert_eq!(left, Vec::<String>::new());
+    assert!(took < POLL, "{took:?}");
+    assert_eq!(world.record().await, before);
+    assert_eq!(bob.line.ops_of(Kind::Delete), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_not_well_steps_down_and_another_instance_works() {
+    struct Wedged(Arc<AtomicBool>, Post);
+
+    #[async_trait]
+    impl Worker for Wedged {
+        async fn work(&self, duty: Duty) -> Result<()> {
+            self.1.work(duty).await
+        }
+
+        fn healthy(&self) -> Result<(), String> {
+            if self.0.load(Ordering::SeqCst) { Err("no event for a minute".into()) } else { Ok(()) }
+        }
+    }
+
+    let world = World::new().await;
+    let (wedged, post) = (Arc::new(AtomicBool::new(false)), Post::default());
+    let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
+    alice.workers.spawn(LEASE, Wedged(wedged.clone(), post.clone()));
+    comes(&world, TTL, || alice.starts() == 1).await;
+    bob.workers.spawn(LEASE, post.clone());
+    world.pass(TTL).await;
+    wedged.store(true, Ordering::SeqCst);
+    comes(&world, TTL, || bob.starts() == 1).await;
+    let why = "no event for a minute".to_owned();
+    assert!(alice.events().contains(&Event::SteppingDown { why }), "{:?}", alice.events());
+    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    world.pass(INTERVAL / 2).await;
+    assert_eq!(alice.starts(), 1, "it rests before it stands again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_election_a_worker_just_works() {
+    let world = World::new().await;
+    let alice = Instance::with(&world, "alice", |options| options.election = false).await;
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let run = alice.workers.run(LEASE, move |duty: Duty| {
+        let n = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            anyhow::ensure!(duty.epoch()? == 0 && duty.permit()?.is_none());
+            if n == 0 { bail!("not yet") } else { Ok(()) }
+        }
+    });
+    let (finished, _) = world.until(LONG, run).await;
+    assert!(finished);
+    assert_eq!((alice.starts(), alice.line.ops()), (2, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_opened_is_said_once_and_ends_no_election() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    alice.line.always(&Kind::ALL, &Fate::Fails(Fault::Denied("the file is read-only".into())));
+    alice.workers.spawn(LEASE, Post::default());
+    world.pass(2 * TTL).await;
+    assert_eq!(alice.count(|event| matches!(event, Event::NotStanding { .. })), 1);
+    alice.line.heal();
+    comes(&world, TTL, || alice.starts() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_stopped_and_started_fast_works_again() {
+    let world = World::new().await;
+    let post = Post::default();
+    for round in 0..5 {
+        let alice = Instance::new(&world, "alice").await;
+        alice.workers.spawn(LEASE, post.clone());
+        comes(&world, TTL, || alice.starts() == 1).await;
+        let (left, _) = world.until(TTL, alice.workers.wait(TTL)).await;
+        assert_eq!(left, Vec::<String>::new(), "round {round}");
+    }
+    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+}
