@@ -21,3 +21,4 @@ mod store_contract;
 mod store_nats;
 mod store_sqlite;
 mod workers;
+mod workers_many;

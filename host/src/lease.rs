@@ -65,6 +65,8 @@ struct Shared {
     over: CancellationToken,
     quiet: Notify,
     healthy: Healthy,
+    /// When the first renewal is due, after the taking was sent.
+    first_renewal: Duration,
     on_event: options::OnEvent,
 }
 
@@ -94,6 +96,7 @@ impl Lease {
         let clock = options.clock;
         policy.check(ClockOnly(clock.clone()), terms).await?.map_err(LeaseError::Misfit)?;
         let default = if store.keeps_what_it_acknowledged() { Vacancy::Trusted } else { Vacancy::Watched };
+        let share = u32::from(options.first_renewal_per_mille.min(1000));
         let validity = Duration::from_nanos(terms.ttl_ns.saturating_sub(terms.margin_ns));
         Ok(Self {
             shared: Arc::new(Shared {
@@ -118,6 +121,7 @@ impl Lease {
                 over: CancellationToken::new(),
                 quiet: Notify::new(),
                 healthy: options.healthy,
+                first_renewal: Duration::from_nanos(terms.renew_every_ns) * share / 1000,
                 on_event: options.on_event,
             }),
             candidacy: tokio::sync::Mutex::new(None),

@@ -10,6 +10,7 @@ mod worker;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ struct Shared {
     bucket: String,
     options: WorkersOptions,
     stop: CancellationToken,
+    /// Leases stood for so far, by which each has a time of its own to be renewed.
+    stood: AtomicU64,
     /// The names of those that stand or work, one for each.
     alive: Mutex<Vec<Arc<str>>>,
     /// How many that are.
@@ -54,6 +57,7 @@ impl Workers {
                 bucket: bucket.into(),
                 options,
                 stop: CancellationToken::new(),
+                stood: AtomicU64::new(0),
                 alive: Mutex::default(),
                 count: watch::Sender::new(0),
             }),
@@ -117,6 +121,13 @@ impl Shared {
         self.alive().push(name.clone());
         self.count.send_modify(|count| *count += 1);
         Alive { shared: self.clone(), name }
+    }
+
+    /// The place of the next lease's renewals in the interval, in thousandths. Steps by the golden ratio fill
+    /// it evenly, however many there come to be.
+    fn next_place(&self) -> u16 {
+        let step = self.stood.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        u16::try_from((step * 1000) >> 32).unwrap_or(1000)
     }
 
     fn tell(&self, name: &str, event: &Event) {

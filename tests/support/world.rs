@@ -72,15 +72,20 @@ impl World {
     /// # Panics
     /// The bucket cannot be made.
     pub async fn new() -> Self {
+        Self::with_ttl(TTL).await
+    }
+
+    /// As [`new`](Self::new), with another ttl.
+    ///
+    /// # Panics
+    /// The bucket cannot be made.
+    pub async fn with_ttl(ttl: Duration) -> Self {
         policy().await;
         let (standstill, moves) = oneshot::channel::<()>();
         drop(tokio::task::spawn_blocking(|| moves.blocking_recv()));
         let clock = Clock::by_hand(Steady(3_600_000_000_000));
         let memory = Memory::new(clock.clone());
-        memory
-            .create_bucket(BUCKET, &BucketConfig { ttl: TTL, replicas: 1 })
-            .await
-            .expect("a bucket in memory");
+        memory.create_bucket(BUCKET, &BucketConfig { ttl, replicas: 1 }).await.expect("a bucket in memory");
         let store = memory.clone();
         let faulty = Faulty::over(Arc::new(store), BUCKET, move |name| {
             memory.drop_bucket(name);

@@ -56,7 +56,7 @@ enum Step {
 
 impl Keeper {
     pub(super) fn new(shared: Arc<Shared>, tenure: Tenure) -> Self {
-        let next = sent(&shared, &tenure).plus(renew_every(&shared));
+        let next = sent(&shared, &tenure).plus(shared.first_renewal);
         Self { shared, tenure, next }
     }
 

@@ -29,6 +29,9 @@ pub struct LeaseOptions {
     pub build: String,
     /// The timings.
     pub timing: Timing,
+    /// When the first renewal is made, in thousandths of the interval. Default: 1000. Many leases of one process
+    /// that are taken at once are renewed in turn when each has a place of its own here.
+    pub first_renewal_per_mille: u16,
     /// What an absence is worth; default by the store.
     pub vacancy: Option<Vacancy>,
     /// Where the highest epoch issued is kept. Default: in memory, which is forgotten with the process;
@@ -56,6 +59,7 @@ impl LeaseOptions {
             host,
             build: String::new(),
             timing: Timing::default(),
+            first_renewal_per_mille: 1000,
             vacancy: None,
             floor: Arc::new(MemoryFloor::default()),
             clock: Clock::machine(),

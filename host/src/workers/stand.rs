@@ -104,6 +104,7 @@ impl Stand {
         loop {
             let mut options = (shared.options.lease)(&self.name);
             options.name = self.name.to_string();
+            options.first_renewal_per_mille = shared.next_place();
             let (worker, tell, healthy) = (self.worker.clone(), unwell.clone(), options.healthy.clone());
             options.healthy =
                 Arc::new(move || healthy().and_then(|()| worker.healthy()).inspect_err(|why| tell.tell(why)));

@@ -1,0 +1,99 @@
+//! What a lease costs a process that keeps very many: memory for each, and processor time for each renewal.
+//! On one NATS connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use incumbent::lease::Event as LeaseEvent;
+use incumbent::store::nats::{Nats, NatsOptions};
+use incumbent::store::{BucketConfig, Store};
+use incumbent::workers::{Duty, Event, Workers, WorkersOptions};
+use incumbent::{LeaseOptions, Policy, Runtime, Vacancy};
+use incumbent_tests::nats::NatsServer;
+
+/// Leases, for how long they are kept, and their ttl.
+const FULL: (usize, Duration, Duration) = (1000, Duration::from_secs(60), Duration::from_secs(30));
+
+/// `cargo test` runs benches once for whether they run at all.
+const SMALL: (usize, Duration, Duration) = (10, Duration::from_secs(1), Duration::from_secs(3));
+
+fn main() -> anyhow::Result<()> {
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(many(if full { FULL } else { SMALL }))
+}
+
+async fn many((leases, kept_for, ttl): (usize, Duration, Duration)) -> anyhow::Result<()> {
+    let server = NatsServer::start()?;
+    let store: Arc<dyn Store> = Arc::new(Nats::connect(NatsOptions::new(server.url())).await?);
+    store.create_bucket("leases", &BucketConfig { ttl, replicas: 1 }).await?;
+    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let (renewed, started, other) =
+        (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (count, up, down) = (renewed.clone(), started.clone(), other.clone());
+    let options = WorkersOptions {
+        lease: Arc::new(move |name| {
+            let count = count.clone();
+            let mut options = LeaseOptions::new(name);
+            // Nobody else is there, and a ttl is not to be watched first.
+            options.vacancy = Some(Vacancy::Trusted);
+            options.on_event = Arc::new(move |event| {
+                if matches!(event, LeaseEvent::Renewed { .. }) {
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            options
+        }),
+        on_event: Arc::new(move |_, event| {
+            let count = if matches!(event, Event::Started { .. }) { &up } else { &down };
+            count.fetch_add(1, Ordering::SeqCst);
+        }),
+        ..WorkersOptions::default()
+    };
+    let workers = Workers::new(&policy, &store, "leases", options);
+    let start = async |from: usize, to: usize| {
+        for n in from..to {
+            workers.spawn(format!("labeler:did:plc:{n}"), |duty: Duty| async move {
+                duty.over().await;
+                Ok(())
+            });
+        }
+        while started.load(Ordering::SeqCst) < to {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    // What the first of them need once is not counted on each.
+    start(0, leases / 10).await;
+    let before = resident()?;
+    start(leases / 10, leases).await;
+    let each = resident()?.saturating_sub(before) * 1024 / u64::try_from(leases - leases / 10)?;
+
+    renewed.store(0, Ordering::SeqCst);
+    let (began, busy) = (Instant::now(), busy());
+    tokio::time::sleep(kept_for).await;
+    let (renewals, spent) = (renewed.load(Ordering::SeqCst), self::busy() - busy);
+    println!("{leases} leases on one connection: {each} bytes each");
+    println!(
+        "{renewals} renewals in {:?}, {:?} of processor time each; {} were lost",
+        began.elapsed(),
+        spent / u32::try_from(renewals.max(1))?,
+        other.load(Ordering::SeqCst)
+    );
+    let left = workers.wait(Duration::from_secs(30)).await;
+    anyhow::ensure!(left.is_empty(), "{} did not end", left.len());
+    Ok(())
+}
+
+/// Memory that this process has, kB.
+fn resident() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    Ok(line.unwrap_or_default().trim().trim_end_matches(" kB").parse()?)
+}
+
+/// Processor time that this process has spent.
+fn busy() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
+}
