@@ -57,6 +57,8 @@ fn status_and_list_tell_who_holds() -> Result<()> {
     let status: serde_json::Value = serde_json::from_str(&out)?;
     ensure!(code == 0 && status["holder"]["instance"] == "alice", "{code} {out}");
     ensure!(status["holder"]["epoch"] == start.epoch, "{out}");
+    let time = |name: &str| status["holder"][name].as_str().unwrap_or_default().to_owned();
+    ensure!(time("expires") > time("renewed"), "{out}");
     let (code, out, _) = output(&mut arena.command(&["list", "--json"]))?;
     let list: serde_json::Value = serde_json::from_str(&out)?;
     ensure!(code == 0 && list[0]["lease"] == "office", "{code} {out}");

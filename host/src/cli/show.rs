@@ -1,6 +1,8 @@
 //! Who holds what.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use incumbent::clock::Clock;
@@ -21,12 +23,14 @@ pub(crate) async fn status(args: &Status, as_json: bool) -> anyhow::Result<ExitC
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
     let policy = Policy::built_in(&Runtime::new()?).await?;
+    let ttl = bucket.info().await?.ttl;
     let holder = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await?;
     if as_json {
-        println!("{}", json!({ "lease": args.lease, "holder": holder.as_ref().map(holder_json) }));
+        let shown = holder.as_ref().map(|holder| with_expiry(holder, ttl));
+        println!("{}", json!({ "lease": args.lease, "holder": shown }));
     } else {
         match &holder {
-            Some(holder) => println!("{}", line(holder)),
+            Some(holder) => println!("{}", line(holder, ttl)),
             None => println!("nobody holds {}", args.lease),
         }
     }
@@ -38,6 +42,7 @@ pub(crate) async fn list(args: &List, as_json: bool) -> anyhow::Result<ExitCode>
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
     let policy = Policy::built_in(&Runtime::new()?).await?;
+    let ttl = bucket.info().await?.ttl;
     let mut leases: Vec<HeldLease> = Vec::new();
     loop {
         let after = leases.last().map(|lease| lease.name.clone());
@@ -49,12 +54,12 @@ pub(crate) async fn list(args: &List, as_json: bool) -> anyhow::Result<ExitCode>
         leases.extend(page);
     }
     if as_json {
-        let rows: Vec<Value> = leases.iter().map(row).collect();
+        let rows: Vec<Value> = leases.iter().map(|lease| row(lease, ttl)).collect();
         println!("{}", serde_json::to_string(&rows).context("the list cannot be written as JSON")?);
     } else {
         for lease in &leases {
             match &lease.holder {
-                Ok(holder) => println!("{}  {}", lease.name, line(holder)),
+                Ok(holder) => println!("{}  {}", lease.name, line(holder, ttl)),
                 Err(what) => println!("{}  {what}", lease.name),
             }
         }
@@ -63,16 +68,32 @@ pub(crate) async fn list(args: &List, as_json: bool) -> anyhow::Result<ExitCode>
     Ok(if broken { Exit::Data } else { Exit::Done }.into())
 }
 
-fn row(lease: &HeldLease) -> Value {
+fn row(lease: &HeldLease, ttl: Duration) -> Value {
     match &lease.holder {
-        Ok(holder) => json!({ "lease": lease.name, "holder": holder_json(holder) }),
+        Ok(holder) => json!({ "lease": lease.name, "holder": with_expiry(holder, ttl) }),
         Err(what) => json!({ "lease": lease.name, "error": what }),
     }
 }
 
-fn line(holder: &Holder) -> String {
+fn line(holder: &Holder, ttl: Duration) -> String {
     let Holder { instance, epoch, taken, renewed, .. } = holder;
-    format!("{instance}  epoch {epoch}  taken {taken}  renewed {renewed}")
+    let expires = expires(holder, ttl).map_or_else(String::new, |at| format!("  expires {at}"));
+    format!("{instance}  epoch {epoch}  taken {taken}  renewed {renewed}{expires}")
+}
+
+fn with_expiry(holder: &Holder, ttl: Duration) -> Value {
+    let mut shown = holder_json(holder);
+    shown["expires"] = json!(expires(holder, ttl));
+    shown
+}
+
+/// When the record expires unless renewed, by the holder's own time of day; for people who look.
+fn expires(holder: &Holder, ttl: Duration) -> Option<String> {
+    let renewed = humantime::parse_rfc3339(&holder.renewed).ok()?;
+    let mut text = String::new();
+    // A year of five digits cannot be written.
+    write!(text, "{}", humantime::format_rfc3339_seconds(renewed.checked_add(ttl)?)).ok()?;
+    Some(text)
 }
 
 /// A holder as JSON.
