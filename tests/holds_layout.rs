@@ -36,7 +36,7 @@ impl Seat {
     /// With buckets made by another program, and a queue `checks` of our own.
     async fn new() -> Result<Self> {
         let server = NatsServer::start()?;
-        let js = jetstream::new(async_nats::connect(server.address().to_string()).await?);
+        let js = jetstream::new(async_nats::connect(server.url()).await?);
         let bucket = |name: &str| kv::Config {
             bucket: name.into(),
             max_age: Duration::from_secs(120),

@@ -116,7 +116,6 @@ fn the_right_of_way_holds_whoever_is_killed() -> Result<()> {
     started(&seat, "the next one is", |start| start.kind == "let-through" && start.line > one.line)?;
     seat.mark("built")?;
     ensure!(first.ended()? == 0, "{:?}", first.all_said());
-
     // As usual; a builder is killed with whatever it does.
     for id in ["4", "5"] {
         ask("lint", id)?;
@@ -126,7 +125,6 @@ fn the_right_of_way_holds_whoever_is_killed() -> Result<()> {
     kill(seat.pid(usual.builder())?, Signal::KILL)?;
     drained(&seat)?;
     seat.unmark("built")?;
-
     // The server is away for a moment, and for longer than the key lives, while each builder has a job.
     for (round, away) in [Duration::ZERO, KEY_TTL + Duration::from_secs(1)].into_iter().enumerate() {
         let plan = format!("plan-{}", round + 2);
@@ -180,7 +178,7 @@ fn the_right_of_way_holds_whoever_is_killed() -> Result<()> {
 /// Two checks that may be let through, one of them on alice, with a plan of another program.
 async fn let_through() -> Result<(Seat, NatsServer, Running, Began, kv::Store)> {
     let (seat, server) = seat()?;
-    let js = jetstream::new(async_nats::connect(server.address().to_string()).await?);
+    let js = jetstream::new(async_nats::connect(server.url()).await?);
     let plans = js.get_key_value("mesh-controller_plans-building").await?;
     let running = js.get_key_value("mesh-controller_checks-running").await?;
     tokio::spawn(async move {
@@ -279,4 +277,24 @@ async fn a_key_taken_by_another_program_while_its_builder_slept_is_left_alone() 
     let after = running.entry("let-through").await?.context("it is there")?;
     ensure!(after.revision == theirs && after.value == before.value, "{before:?} became {after:?}");
     Ok(())
+}
+
+#[test]
+fn a_job_that_went_to_the_next_builder_is_not_taken_from_it_by_the_first() -> Result<()> {
+    let (seat, _server) = seat()?;
+    let id = ask(&seat, "lint", "1-long")?;
+    let mut alice = seat.next("alice")?;
+    started(&seat, "alice has it", |start| start.look == "alice.0")?;
+    let _others = (seat.next("bob")?, seat.next("carol")?);
+    alice.signal(Signal::STOP)?;
+    let second = started(&seat, "another has it", |start| start.look != "alice.0")?;
+    ensure!(second.id == id && second.deliveries == 2, "{second:?}");
+    alice.signal(Signal::CONT)?;
+    ensure!(alice.ended()? == 75, "{:?}", alice.all_said());
+
+    // Had it come back, the third builder would have it by now.
+    let next = ask(&seat, "build", "2-long")?;
+    let third = started(&seat, "the third has one", |start| start.line > second.line)?;
+    ensure!(third.id == next && third.deliveries == 1, "{third:?}");
+    check(&seat.log())
 }

@@ -37,6 +37,8 @@ while [ ! -e "$ARENA/stop" ]; do
   "$@" 2> "$ARENA/said.$LOOK" &
   echo $! > "$ARENA/pid.$BUILDER"
   wait $!
+  # Out of reach: not at once again.
+  [ $? != 69 ] || sleep 1
 done
 "#;
 
