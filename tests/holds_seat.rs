@@ -24,7 +24,7 @@ const PLANS_TTL: &str = "20s";
 fn seat() -> Result<(Seat, NatsServer)> {
     let server = NatsServer::start()?;
     let arena = Arena::new(server.url(), &["--ttl", "3s", "--margin", "1s"])?;
-    let mut options = vec!["--after", "1s", "--poll", "100ms", "--retry-after", "200ms"];
+    let mut options = vec!["--after", "1s", "--poll", "100ms", "--retry-after", "50ms"];
     options.extend(["--deliveries", "deliveries", "--checks", "lint", "--checks", "build"]);
     let seat = Seat { arena, options };
     for (bucket, ttl) in [
@@ -116,6 +116,7 @@ fn the_right_of_way_holds_whoever_is_killed() -> Result<()> {
     started(&seat, "the next one is", |start| start.kind == "let-through" && start.line > one.line)?;
     seat.mark("built")?;
     ensure!(first.ended()? == 0, "{:?}", first.all_said());
+
     // As usual; a builder is killed with whatever it does.
     for id in ["4", "5"] {
         ask("lint", id)?;
@@ -125,6 +126,7 @@ fn the_right_of_way_holds_whoever_is_killed() -> Result<()> {
     kill(seat.pid(usual.builder())?, Signal::KILL)?;
     drained(&seat)?;
     seat.unmark("built")?;
+
     // The server is away for a moment, and for longer than the key lives, while each builder has a job.
     for (round, away) in [Duration::ZERO, KEY_TTL + Duration::from_secs(1)].into_iter().enumerate() {
         let plan = format!("plan-{}", round + 2);
@@ -293,8 +295,29 @@ fn a_job_that_went_to_the_next_builder_is_not_taken_from_it_by_the_first() -> Re
     ensure!(alice.ended()? == 75, "{:?}", alice.all_said());
 
     // Had it come back, the third builder would have it by now.
+    std::thread::sleep(Duration::from_secs(1));
     let next = ask(&seat, "build", "2-long")?;
     let third = started(&seat, "the third has one", |start| start.line > second.line)?;
     ensure!(third.id == next && third.deliveries == 1, "{third:?}");
     check(&seat.log())
+}
+
+#[test]
+fn a_broken_rule_is_noticed() -> Result<()> {
+    let log = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let start = |kind: &str, deliveries: u64| format!("start {kind} id {deliveries} a.1 1 1\n");
+    let plan = "begin plan-1\nlook a.1\n";
+    let builds = "builds plan-1\n";
+    for (text, fine) in [
+        (format!("{plan}{builds}{}{builds}", start("check", 1)), false),
+        (format!("{plan}{builds}{}{builds}", start("let-through", 1)), true),
+        (format!("{plan}{builds}{}", start("check", 1)), true),
+        (format!("look a.1\nbegin plan-1\n{}{builds}", start("check", 1)), true),
+        (format!("look a.1\n{}{}", start("check", 1), start("check", 1)), false),
+        (format!("look a.1\n{}{}", start("check", 1), start("check", 2)), true),
+        ("overlap id\n".into(), false),
+    ] {
+        ensure!(check(&log(&text)).is_ok() == fine, "{text}");
+    }
+    Ok(())
 }
