@@ -3,6 +3,9 @@
 mod component;
 mod decisions;
 mod guardian;
+mod holds_command;
+mod holds_layout;
+mod holds_seat;
 mod hostile;
 mod lease_fence;
 mod lease_floor;

@@ -1,17 +1,10 @@
 //! What does `incumbent run` do around a command, and with bad input?
 
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Result, ensure};
 use incumbent_tests::nats::NatsServer;
-use incumbent_tests::running::Arena;
-
-/// Runs to the end.
-fn output(command: &mut Command) -> Result<(i32, String, String)> {
-    let Output { status, stdout, stderr } = command.output()?;
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Ok((status.code().unwrap_or(-1), text(&stdout), text(&stderr)))
-}
+use incumbent_tests::running::{Arena, output};
 
 fn run(arena: &Arena, options: &[&str], command: &[&str]) -> Result<(i32, String, String)> {
     let all = [&["run"], options, &["--"], command].concat();

@@ -8,4 +8,5 @@ pub mod nats;
 pub mod proxy;
 pub mod running;
 pub mod script;
+pub mod seat;
 pub mod world;

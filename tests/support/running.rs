@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -96,18 +96,8 @@ impl Arena {
     /// It cannot be started.
     pub fn stand_with(&self, instance: &str, run: &[&str]) -> Result<Running> {
         let mut command = self.command(&["run", "--lease", "office", "--instance", instance]);
-        command.args(&self.options).arg("--").args(run).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("incumbent cannot be started")?;
-        let said = BufReader::new(child.stderr.take().context("its standard error is piped")?);
-        let (tell, lines) = channel();
-        std::thread::spawn(move || {
-            for line in said.lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Running { child, lines, heard: Vec::new() })
+        command.args(&self.options).arg("--").args(run).stdout(Stdio::null());
+        Running::start(command)
     }
 
     /// The starts so far.
@@ -168,6 +158,24 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts it and listens to its standard error.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(mut command: Command) -> Result<Self> {
+        let mut child = command.stderr(Stdio::piped()).spawn().context("incumbent cannot be started")?;
+        let said = BufReader::new(child.stderr.take().context("its standard error is piped")?);
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in said.lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, lines, heard: Vec::new() })
+    }
+
     /// Its process.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -226,6 +234,16 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Runs a command to its end: the exit code, what it wrote and what it said.
+///
+/// # Errors
+/// It cannot be started.
+pub fn output(command: &mut Command) -> Result<(i32, String, String)> {
+    let Output { status, stdout, stderr } = command.output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((status.code().unwrap_or(-1), text(&stdout), text(&stderr)))
 }
 
 /// Whether a process lives (a zombie does not).

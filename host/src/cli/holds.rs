@@ -69,7 +69,7 @@ fn said(report: &Report, as_json: bool) -> String {
     }
     let plans = match report.plans.as_slice() {
         [] => "no delivery builds, checks are taken as usual".into(),
-        plans => format!("checks wait: {} builds", plans.join(", ")),
+        plans => holds::Event::Held { plans: plans.to_vec() }.to_string(),
     };
     match &report.let_through {
         Some(LetThrough { builder, since }) => format!("{plans}; let through on {builder} since {since}"),

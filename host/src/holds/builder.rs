@@ -270,7 +270,7 @@ impl Builder {
         ttl: Duration,
     ) -> Result<Option<Job>, HoldsError> {
         let Admitted { queue, ticket, since, revision, .. } = admitted;
-        let until = imports.key.rails().until(revision)?;
+        let until = imports.key.rails().until(revision).map_err(HoldsError::Lied)?;
         let misled =
             || HoldsError::Misfit(format!("the policy admitted the ask {ticket}, which it did not take"));
         let source = self.checks.iter().find(|source| source.queue.name() == queue).ok_or_else(misled)?;

@@ -9,14 +9,14 @@ use crate::store::Fault;
 #[non_exhaustive]
 pub enum HoldsError {
     /// A bucket or a queue cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] Fault),
     /// The policy failed. Nothing is let through by it.
-    #[error("{0}")]
+    #[error(transparent)]
     Policy(#[from] PolicyError),
     /// The policy said what cannot be so. Nothing is let through by it.
     #[error("the policy is not believed: {0}")]
-    Lied(#[from] Lie),
+    Lied(Lie),
     /// Only the lease's holder says that a plan builds.
     #[error("only the holder of the lease says what builds: {0}")]
     NotInOffice(String),

@@ -27,7 +27,10 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { plans } => write!(f, "checks wait: {} builds", plans.join(", ")),
+            Self::Held { plans } => {
+                let verb = if plans.len() == 1 { "builds" } else { "build" };
+                write!(f, "checks wait: {} {verb}", plans.join(", "))
+            }
             Self::Free => f.write_str("checks are taken as usual"),
             Self::Trouble { about, why } => write!(f, "{about}: {why}"),
         }

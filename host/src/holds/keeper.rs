@@ -84,6 +84,12 @@ impl Keeper {
         self.ask_until.min(key)
     }
 
+    /// Whether the ask is surely this builder's still. Otherwise its queue is told nothing but that it is done: one
+    /// that does not know whose word it hears would take the ask from the next taker.
+    fn is_ours(&self) -> bool {
+        self.clock.now() < self.ask_until
+    }
+
     fn beat_every(&self) -> Duration {
         let key = self.key.as_ref().map_or(Duration::MAX, |key| key.ttl);
         self.ack_wait.min(key) / BEATS
@@ -114,8 +120,12 @@ impl Keeper {
         };
         let key = self.said.value("the let-through key cannot be kept", key);
         let sent = self.clock.now();
-        let worked = timeout(every, self.taken.working()).await;
-        let worked = worked.unwrap_or_else(|_| Err(Fault::Unknown("no answer in time".into())));
+        let worked = if self.is_ours() {
+            let worked = timeout(every, self.taken.working()).await;
+            worked.unwrap_or_else(|_| Err(Fault::Unknown("no answer in time".into())))
+        } else {
+            Err(overdue())
+        };
         let worked = self.said.value("the queue cannot be told that a job runs", worked);
         if worked.is_some() {
             self.ask_until = sent.plus(validity(self.ack_wait));
@@ -132,6 +142,7 @@ impl Keeper {
         let told = async {
             match &order {
                 Some(Order::Done(_)) => self.taken.done().await,
+                _ if !self.is_ours() => Err(overdue()),
                 Some(Order::HandBack(delay, _)) => self.taken.hand_back(*delay).await,
                 None => self.taken.hand_back(Duration::ZERO).await,
             }
@@ -153,6 +164,10 @@ impl Keeper {
             }
         }
     }
+}
+
+fn overdue() -> Fault {
+    Fault::Denied("it was not kept in time, and may be another builder's by now".into())
 }
 
 impl Key {

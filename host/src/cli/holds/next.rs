@@ -117,10 +117,10 @@ async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyh
     let overdue = ended.overdue.then(|| "its time ran out before it was kept again".into());
     if let Some(why) = lost.or(overdue) {
         say::error(&format!("the job was lost, and its command was ended: {why}"));
-        say::job("handed back", &job, as_json);
-        // It may be somebody else's by now, who is not disturbed by this.
+        say::job("lost", &job, as_json);
+        // One that is somebody else's by now is left alone.
         if let Err(why) = job.hand_back(args.retry_after).await {
-            tracing::warn!("{why}");
+            tracing::info!("{why}");
         }
         return Ok(Exit::Lost.into());
     }
