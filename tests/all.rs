@@ -3,6 +3,12 @@
 mod component;
 mod decisions;
 mod guardian;
+mod holds_input;
+mod holds_keep;
+mod holds_let_through;
+mod holds_plans;
+mod holds_taking;
+mod holds_trouble;
 mod hostile;
 mod lease_fence;
 mod lease_floor;
