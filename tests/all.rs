@@ -7,6 +7,7 @@ mod holds_input;
 mod holds_keep;
 mod holds_let_through;
 mod holds_plans;
+mod holds_rails;
 mod holds_taking;
 mod holds_trouble;
 mod hostile;

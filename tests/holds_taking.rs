@@ -132,7 +132,7 @@ async fn held_and_free_are_said_when_they_change() {
     seat.builds("plan-13").await;
     assert!(look().await.is_none());
     let held = Event::Held { plans: vec!["plan-12".into()] };
-    assert_eq!(alice.said.all(), [held.clone()]);
+    assert_eq!(alice.said.all(), std::slice::from_ref(&held));
     seat.has_built("plan-12").await;
     assert!(look().await.is_none());
     seat.has_built("plan-13").await;

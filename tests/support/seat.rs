@@ -284,7 +284,8 @@ pub struct Stand {
 pub struct Said(Arc<Mutex<Vec<Event>>>);
 
 impl Said {
-    fn push(&self, event: &Event) {
+    /// One more.
+    pub fn push(&self, event: &Event) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
     }
 
