@@ -45,7 +45,7 @@ impl Seat {
         };
         let plans = js.create_key_value(bucket("mesh-controller_plans-building")).await?;
         let running = js.create_key_value(bucket("mesh-controller_checks-running")).await?;
-        let mut options = NatsOptions::new(&server.url());
+        let mut options = NatsOptions::new(server.url());
         options.timeout = PATIENCE;
         let store: Arc<dyn Store> = Arc::new(Nats::connect(options).await?);
         let config = QueueConfig { ack_wait: Duration::from_secs(2), replicas: 1 };

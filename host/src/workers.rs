@@ -21,7 +21,7 @@ use crate::policy::Policy;
 use crate::store::Store;
 
 pub use event::Event;
-pub use options::WorkersOptions;
+pub use options::{LeaseOf, OnEvent, WorkersOptions};
 pub use worker::{Duty, Worker};
 
 use stand::Stand;

@@ -1,5 +1,5 @@
 //! What the tests share: servers of their own, a proxy that loses answers, tables, a store with faults, a world
-//! whose time is moved by hand.
+//! and a build site whose time is moved by hand.
 
 pub mod command;
 pub mod faulty;
@@ -9,4 +9,5 @@ pub mod proxy;
 pub mod running;
 pub mod script;
 pub mod seat;
+pub mod site;
 pub mod world;

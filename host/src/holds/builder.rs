@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 use super::error::HoldsError;
@@ -71,6 +71,10 @@ impl fmt::Debug for BuilderOptions {
 
 /// Takes jobs: deliveries at once, checks while nothing builds, and now and then the one let through.
 pub struct Builder {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     options: BuilderOptions,
     policy: Policy,
     places: Arc<Places>,
@@ -117,7 +121,7 @@ impl Builder {
             checks.push(Source::open(store, name).await?);
         }
         let check_queues = checks.iter().map(|source| source.queue.clone()).collect();
-        Ok(Self {
+        let inner = Inner {
             policy: policy.clone(),
             places: Places::new(store, &options.buckets),
             deliveries,
@@ -127,7 +131,8 @@ impl Builder {
             held: Mutex::new(false),
             said: Arc::new(SayOnce::new(options.on_event.clone())),
             options,
-        })
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The next job that may run; waits for one.
@@ -135,30 +140,38 @@ impl Builder {
     /// What cannot be read or written is said once, to `on_event`, and tried again: a builder goes on as soon
     /// as it can. Cancel-safe: what is taken when nobody waits for it any more is handed back.
     pub async fn next(&self) -> Job {
+        let Inner { options, deliveries, .. } = &*self.inner;
         loop {
-            if let Some(job) = self.look().await {
+            if let Some(job) = self.try_next().await {
                 return job;
             }
             // Deliveries are waited for at their queue; whatever else changed is seen at the next look.
-            match &self.deliveries {
+            match deliveries {
                 Some(source) => {
-                    let within = self.options.poll.min(source.ack_wait / 4);
-                    match self.fetch(source, within).await {
-                        Ok(Some(fetched)) => return self.begin(Kind::Delivery, fetched, None),
+                    let within = options.poll.min(source.ack_wait / 4);
+                    match self.inner.fetch(source, within).await {
+                        Ok(Some(fetched)) => return self.inner.begin(Kind::Delivery, fetched, None),
                         Ok(None) => {}
-                        Err(()) => sleep(self.options.poll).await,
+                        Err(()) => sleep(options.poll).await,
                     }
                 }
-                None => sleep(self.options.poll).await,
+                None => sleep(options.poll).await,
             }
         }
     }
 
-    /// A job that may run now, if there is one.
+    /// A job that may run now, if there is one. Cancel-safe as [`next`](Self::next) is.
     pub async fn try_next(&self) -> Option<Job> {
-        self.look().await
+        let inner = self.inner.clone();
+        let (tell, told) = oneshot::channel();
+        // To the end, whoever still waits for it: a look cut short would leave a check taken, or the key behind.
+        // A job that nobody waits for is dropped here, and so handed back.
+        tokio::spawn(async move { drop(tell.send(inner.look().await)) });
+        told.await.ok().flatten()
     }
+}
 
+impl Inner {
     async fn look(&self) -> Option<Job> {
         if let Some(source) = &self.deliveries
             && let Ok(Some(fetched)) = self.fetch(source, Duration::ZERO).await
@@ -319,7 +332,7 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Builder({:?}, {:?})", self.options, self.places)
+        write!(f, "Builder({:?}, {:?})", self.inner.options, self.inner.places)
     }
 }
 

@@ -100,12 +100,24 @@ impl Plans {
         Ok(ended.map_err(Fault::from)?)
     }
 
-    /// Say that it builds still; what is known of it then.
-    async fn again(&self, plan: &str, known: &Known) -> Result<Known, HoldsError> {
+    /// Say that it builds still; what is known of it then. `None`: somebody in office ended it, which stays so.
+    async fn again(&self, plan: &str, known: &Known) -> Result<Option<Known>, HoldsError> {
         match self.policy.plan_seen(self.planning(plan), plan, known).await?.map_err(Fault::from)? {
-            Kept::Kept(revision) => Ok(Known { revision, ..known.clone() }),
-            // An answer was lost, or another controller wrote it. In office it is this one's to say.
-            Kept::Lost => self.say(plan).await,
+            Kept::Kept(revision) => Ok(Some(Known { revision, ..known.clone() })),
+            Kept::Lost => match self.places.bucket(Role::Plans).await?.get(plan).await? {
+                Reading::Deleted(_) => Ok(None),
+                // An answer was lost, or another controller wrote it. In office it is this one's to say.
+                Reading::Found(_) | Reading::Aged(_) | Reading::Absent => self.say(plan).await.map(Some),
+            },
+        }
+    }
+
+    /// It ended. One whose last saying was not answered may stand at a newer revision: saying it finds that.
+    async fn end_known(&self, plan: &str, known: &Known, is_unsettled: bool) -> Result<(), HoldsError> {
+        let known = if is_unsettled { self.again(plan, known).await? } else { Some(known.clone()) };
+        match known {
+            Some(known) => self.end_at(plan, known.revision).await,
+            None => Ok(()),
         }
     }
 
@@ -170,7 +182,7 @@ async fn keep(
     every: Duration,
     mut orders: mpsc::Receiver<oneshot::Sender<Result<(), HoldsError>>>,
 ) {
-    let mut next = every;
+    let (mut next, mut is_unsettled) = (every, false);
     loop {
         let order = tokio::select! {
             biased;
@@ -181,8 +193,18 @@ async fn keep(
                     Err(_) => Err(Fault::Unknown("no answer in time".into()).into()),
                 };
                 let said = plans.said.value(&format!("that {plan} builds cannot be said"), said);
-                next = if said.is_some() { every } else { every / RETRY_SHARE };
-                known = said.unwrap_or(known);
+                is_unsettled = said.is_none();
+                next = if is_unsettled { every / RETRY_SHARE } else { every };
+                match said {
+                    Some(Some(again)) => known = again,
+                    Some(None) => {
+                        if let Some(answer) = orders.recv().await {
+                            drop(answer.send(Ok(())));
+                        }
+                        return;
+                    }
+                    None => {}
+                }
                 // The next holder says what builds.
                 if plans.in_office().await.is_err() {
                     return;
@@ -190,7 +212,7 @@ async fn keep(
                 continue;
             }
         };
-        let ended = timeout(limits::RELEASE, plans.end_at(&plan, known.revision)).await;
+        let ended = timeout(limits::RELEASE, plans.end_known(&plan, &known, is_unsettled)).await;
         let ended = ended.unwrap_or_else(|_| Err(Fault::Unknown("no answer in time".into()).into()));
         match order {
             Some(answer) => drop(answer.send(ended)),

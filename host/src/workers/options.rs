@@ -7,6 +7,12 @@ use std::time::Duration;
 use super::Event;
 use crate::lease::LeaseOptions;
 
+/// The options of the lease of a worker, from its name.
+pub type LeaseOf = Arc<dyn Fn(&str) -> LeaseOptions + Send + Sync>;
+
+/// Told what happens to a worker, by its name.
+pub type OnEvent = Arc<dyn Fn(&str, &Event) + Send + Sync>;
+
 /// How workers stand and work.
 #[derive(Clone)]
 pub struct WorkersOptions {
@@ -14,7 +20,7 @@ pub struct WorkersOptions {
     /// Default: true.
     pub election: bool,
     /// The options of the lease of each worker, from its name. Default: [`LeaseOptions::new`].
-    pub lease: Arc<dyn Fn(&str) -> LeaseOptions + Send + Sync>,
+    pub lease: LeaseOf,
     /// How long after an error a worker works again, the first time; twice as long after each further one, up
     /// to eight times. Default: 20 s.
     pub interval: Duration,
@@ -23,7 +29,7 @@ pub struct WorkersOptions {
     /// left to expire. Default: 10 s.
     pub patience: Duration,
     /// Told what happens to each worker, in order; must not block. Default: a line in the log.
-    pub on_event: Arc<dyn Fn(&str, &Event) + Send + Sync>,
+    pub on_event: OnEvent,
 }
 
 impl Default for WorkersOptions {
