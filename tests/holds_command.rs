@@ -140,7 +140,7 @@ fn the_holder_says_what_builds_and_a_reader_sees_it() -> Result<()> {
         $INCUMBENT holds begin plan-1652 --json
         $INCUMBENT holds begin plan-1653 -- $INCUMBENT holds status --json
         $INCUMBENT holds status
-        $INCUMBENT holds next --builder alice --checks checks --after 24h --wait 100ms -- true
+        $INCUMBENT holds next --builder alice --checks checks --after 24h --wait 2s -- true
         $INCUMBENT holds begin plan-1654 -- sh -c 'exit 41'; echo $?
         $INCUMBENT holds end plan-1652
         $INCUMBENT holds status"#;
@@ -253,7 +253,9 @@ fn missing_bucket_on_a_server_holds_no_check_and_is_said_once() -> Result<()> {
     let server = NatsServer::start()?;
     let arena = Arena::new(server.url(), &[])?;
     let remedy = "incumbent bucket create mesh-controller_plans-building";
-    refused(&arena, &["holds", "status"], 78, &[remedy])?;
+    // With the ttl that its other writers need, who say every 30 s what builds.
+    let whole = format!("{remedy} --store {} --ttl 120s\n", server.url());
+    refused(&arena, &["holds", "status"], 78, &[&whole])?;
     ensure!(told(&arena, &["queue", "create", "checks", "--ack-wait", "10s"])?.0 == 0);
     let mut command = arena.command(&NEXT);
     command.args(["--poll", "50ms", "--", "true"]).stdout(Stdio::null());

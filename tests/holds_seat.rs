@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use async_nats::jetstream::{self, kv};
 use futures_util::StreamExt as _;
 use incumbent_tests::nats::NatsServer;
-use incumbent_tests::running::{Arena, Running, lives, until};
+use incumbent_tests::running::{Arena, PATIENCE, Running, lives, until};
 use incumbent_tests::seat::{Began, Seat, began, check, put};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -183,17 +183,14 @@ async fn let_through() -> Result<(Seat, NatsServer, Running, Began, kv::Store)> 
     let js = jetstream::new(async_nats::connect(server.url()).await?);
     let plans = js.get_key_value("mesh-controller_plans-building").await?;
     let running = js.get_key_value("mesh-controller_checks-running").await?;
+    plans.put("plan-1", "{}".into()).await?;
+    ask(&seat, "lint", "1-long")?;
+    ask(&seat, "build", "2-long")?;
     tokio::spawn(async move {
         while plans.put("plan-1", "{}".into()).await.is_ok() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
-    ask(&seat, "lint", "1-long")?;
-    ask(&seat, "build", "2-long")?;
-    let plans = js.get_key_value("mesh-controller_plans-building").await?;
-    while plans.entry("plan-1").await?.is_none() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
     let alice = seat.next("alice")?;
     let job = started(&seat, "a check is let through", |start| start.kind == "let-through")?;
     Ok((seat, server, alice, job, running))
@@ -247,7 +244,7 @@ async fn a_builder_that_wakes_too_late_touches_nothing() -> Result<()> {
     // Bob keeps it undisturbed a few times more: every revision is his, none is missing.
     let mut last: Option<kv::Entry> = None;
     for _ in 0..6 {
-        let write = tokio::time::timeout(Duration::from_secs(30), writes.next()).await?;
+        let write = tokio::time::timeout(PATIENCE, writes.next()).await?;
         let write = write.context("the watch ended")??;
         ensure!(write.operation == kv::Operation::Put, "{write:?}");
         ensure!(write.value.starts_with(br#"{"builder":"bob""#), "{write:?}");
@@ -265,13 +262,16 @@ async fn a_builder_that_wakes_too_late_touches_nothing() -> Result<()> {
 async fn a_key_taken_by_another_program_while_its_builder_slept_is_left_alone() -> Result<()> {
     let (_seat, _server, mut alice, first, running) = let_through().await?;
     alice.signal(Signal::STOP)?;
-    let theirs = loop {
-        match running.create("let-through", r#"{"builder":"go","since":"2026-01-02T03:04:05Z"}"#.into()).await
-        {
-            Ok(revision) => break revision,
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+    let create = async {
+        let value = r#"{"builder":"go","since":"2026-01-02T03:04:05Z"}"#;
+        loop {
+            if let Ok(revision) = running.create("let-through", value.into()).await {
+                return revision;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
+    let theirs = tokio::time::timeout(PATIENCE, create).await.context("the key does not age out")?;
     ensure!(!lives(first.pid), "the command lives, its key aged out");
     let before = running.entry("let-through").await?.context("it was just made")?;
     alice.signal(Signal::CONT)?;

@@ -81,7 +81,7 @@ pub enum Fault {
     /// Not allowed. Surely not applied. Remedy: permissions, or the name.
     #[error("{0}")]
     Denied(String),
-    /// The bucket does not exist. Surely not applied. Remedy: `incumbent bucket create`.
+    /// The bucket does not exist. Surely not applied. Remedy: `incumbent bucket create`, which its text ends with.
     #[error("{0}")]
     MissingBucket(String),
     /// A value over the limit. Surely not applied.

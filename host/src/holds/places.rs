@@ -54,7 +54,12 @@ impl Places {
             Role::Running => (&self.running, &self.names.running),
             Role::Lease => return Err(denied("for the bucket of the leases")),
         };
-        found.get_or_try_init(|| self.store.bucket(name)).await
+        let found = found.get_or_try_init(|| self.store.bucket(name)).await;
+        found.map_err(|fault| match fault {
+            // Its remedy ends with the command, which would make one with the ttl of a lease.
+            Fault::MissingBucket(text) => Fault::MissingBucket(format!("{text} --ttl {}s", TTL.as_secs())),
+            fault => fault,
+        })
     }
 
     /// How long a key of this bucket lives unless written again, read fresh.

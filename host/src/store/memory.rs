@@ -194,7 +194,7 @@ impl MemoryBucket {
         match shared.buckets.get_mut(&self.name) {
             Some(state) => act(state, now),
             None => Err(Fault::MissingBucket(format!(
-                "there is no bucket {:?} in memory; make it with `incumbent bucket create`",
+                "there is no bucket {0:?} in memory; create it: incumbent bucket create {0}",
                 self.name
             ))),
         }

@@ -6,6 +6,7 @@ use std::io::{Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use incumbent::guard::{Ended, GuardOptions, Guarded, Status};
@@ -53,7 +54,7 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
     let command = match started {
         Ok(command) => command,
         Err(why) => {
-            job.hand_back(args.retry_after).await?;
+            hand_back(job, args.retry_after).await;
             return Err(why);
         }
     };
@@ -138,6 +139,13 @@ async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyh
         }
     };
     say::job("handed back", &job, as_json);
-    job.hand_back(args.retry_after).await?;
+    hand_back(job, args.retry_after).await;
     Ok(ExitCode::from(code))
+}
+
+/// The command's failure is what the caller is told by the exit code, also when the queue is not told.
+async fn hand_back(job: Job, after: Duration) {
+    if let Err(why) = job.hand_back(after).await {
+        say::error(&format!("the job was not handed back, and is given again later: {why}"));
+    }
 }

@@ -131,10 +131,14 @@ impl Call<'_> {
     pub(super) fn missing(&self) -> Fault {
         let Self { place, servers, .. } = self;
         let remedy = match place {
-            Place::Bucket(name) => format!("bucket create {name} --store {servers} --ttl 15s"),
-            Place::Queue(_) => format!("queue create {} --store {servers}", place.stream()),
+            // Last, so that who knows which ttl fits may add it.
+            Place::Bucket(name) => format!("create it: incumbent bucket create {name} --store {servers}"),
+            Place::Queue(name) if name.contains('/') => {
+                "create its stream and its consumer, or use a queue of incumbent queue create".into()
+            }
+            Place::Queue(name) => format!("create it: incumbent queue create {name} --store {servers}"),
         };
-        Fault::MissingBucket(format!("{place} does not exist on {servers}; create it: incumbent {remedy}"))
+        Fault::MissingBucket(format!("{place} does not exist on {servers}; {remedy}"))
     }
 
     /// The server runs without JetStream.
@@ -191,6 +195,6 @@ mod tests {
     fn a_missing_bucket_comes_with_the_command_that_makes_it() {
         let fault = call(Doing::Read("read")).refused(&refusal(404, 10059));
         assert!(matches!(&fault, Fault::MissingBucket(text)
-            if text.ends_with("incumbent bucket create leases --store nats://one:4222 --ttl 15s")));
+            if text.ends_with("incumbent bucket create leases --store nats://one:4222")));
     }
 }

@@ -58,7 +58,7 @@ impl Failed {
         match self {
             Self::Said(fault) => fault,
             Self::Missing => Fault::MissingBucket(format!(
-                "{about}: there is no such bucket; make it with `incumbent bucket create`"
+                "{about}: there is no such bucket; create it: incumbent bucket create"
             )),
             Self::NoQueue(name) => Fault::MissingBucket(format!(
                 "{about}: there is no such queue; create it: incumbent queue create {name}"
