@@ -92,6 +92,11 @@ async fn a_check_whose_key_is_anothers_is_told_and_leaves_that_key_alone() -> an
         assert_eq!(job.why_lost(), Some(Lost::Key));
         let bobs = found(seat.key().await);
         assert_ne!(bobs.value, mine.value);
+        let writes = || [What::Update, What::Delete].map(|what| alice.wire.count(what, RUNNING));
+        let before = writes();
+        // It takes its time to end, and does not so much as try to write.
+        seat.pass(ACK_WAIT).await;
+        let bobs = found(seat.key().await);
         match ending {
             "done" => job.done().await?,
             "hand_back" => job.hand_back(Duration::ZERO).await?,
@@ -99,6 +104,7 @@ async fn a_check_whose_key_is_anothers_is_told_and_leaves_that_key_alone() -> an
         }
         seat.settle().await;
         assert_eq!(found(seat.key().await), bobs, "{ending}");
+        assert_eq!(writes(), before);
         assert_eq!(alice.said.troubles(), [""; 0]);
         seat.pass(TTL).await;
         assert_eq!(bobs_job.why_lost(), None);
