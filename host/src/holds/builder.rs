@@ -101,6 +101,16 @@ struct Fetched<'a> {
     from: Steady,
 }
 
+impl Fetched<'_> {
+    fn until(&self) -> Steady {
+        self.from.plus(validity(self.source.ack_wait))
+    }
+
+    fn is_ours(&self, now: Steady) -> bool {
+        now < self.until()
+    }
+}
+
 impl Builder {
     /// A builder at work on these queues. The buckets are looked for when they are needed.
     ///
@@ -210,7 +220,11 @@ impl Inner {
             let Ok(Some(fetched)) = self.fetch(source, Duration::ZERO).await else { continue };
             // A plan may have begun to build between the look and the taking.
             if self.is_held().await {
-                let back = fetched.taken.hand_back(Duration::ZERO).await;
+                let back = match fetched.is_ours(self.options.clock.now()) {
+                    true => fetched.taken.hand_back(Duration::ZERO).await,
+                    // Looking took so long that it may be the next taker's.
+                    false => Ok(()),
+                };
                 self.said.value("a check cannot be handed back, and is given again later", back);
                 return None;
             }
@@ -309,8 +323,8 @@ impl Inner {
 
     /// From an ask that was taken to a job that is kept.
     fn begin(&self, kind: Kind, fetched: Fetched<'_>, key: Option<Key>) -> Job {
-        let Fetched { source, taken, from } = fetched;
-        let ask_until = from.plus(validity(source.ack_wait));
+        let ask_until = fetched.until();
+        let Fetched { source, taken, .. } = fetched;
         let until = key.as_ref().map_or(ask_until, |key| key.until.min(ask_until));
         let (tell, until) = watch::channel(until);
         let (orders, ordered) = mpsc::channel(1);
