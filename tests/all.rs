@@ -20,6 +20,7 @@ mod lease_input;
 mod lease_keep;
 mod lease_lost_answers;
 mod lease_nats;
+mod lease_race;
 mod lease_release;
 mod lease_take;
 mod lease_vacancy;

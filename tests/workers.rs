@@ -267,6 +267,46 @@ async fn a_worker_that_cannot_be_cut_off_is_abandoned_and_its_gate_shut() -> Res
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abandoned_worker_stands_again_when_it_has_ended_after_all() -> Result<()> {
+    use incumbent::clock::Clock;
+    use incumbent::store::BucketConfig;
+    use incumbent::store::memory::Memory;
+
+    let memory = Memory::new(Clock::machine());
+    let config = BucketConfig { ttl: Duration::from_secs(1), replicas: 1 };
+    memory.create_bucket(BUCKET, &config).await?;
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let options = WorkersOptions {
+        patience: Duration::from_millis(50),
+        on_event: Arc::new(move |_, event| drop(tell.send(event.clone()))),
+        ..WorkersOptions::default()
+    };
+    let workers = Workers::new(policy().await, &store, BUCKET, options);
+    let release = Arc::new(AtomicBool::new(false));
+    let released = release.clone();
+    workers.spawn(LEASE, move |duty: Duty| {
+        let released = released.clone();
+        async move {
+            while !released.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            duty.over().await;
+            Ok(())
+        }
+    });
+    let mut next = async || told.recv().await.expect("there is more to come");
+    assert!(matches!(next().await, Event::Started { .. }));
+    memory.drop_bucket(BUCKET);
+    assert!(matches!(next().await, Event::Abandoned { .. }));
+    memory.create_bucket(BUCKET, &config).await?;
+    release.store(true, Ordering::SeqCst);
+    assert!(matches!(next().await, Event::Started { .. }), "not before it has ended");
+    assert_eq!(workers.wait(Duration::from_secs(30)).await, Vec::<String>::new());
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_for_its_lease_stops_and_leaves_nothing_behind() {
     let world = World::new().await;

@@ -26,7 +26,7 @@ pub struct WorkersOptions {
     pub interval: Duration,
     /// How long a worker has to end when its lease was lost, or it was stopped. After that it is cut off where
     /// it next waits, and if that does not end it either, it is abandoned: its lease is not given back but
-    /// left to expire. Default: 10 s.
+    /// left to expire, and it stands again when it has ended after all. Default: 10 s.
     pub patience: Duration,
     /// Told what happens to each worker, in order; must not block. Default: a line in the log.
     pub on_event: OnEvent,

@@ -30,9 +30,10 @@ pub(super) struct Stand {
 enum Shift {
     Finished,
     Failed(String),
-    /// Lost, stepped down, or stopped: whatever the worker answered.
+    /// Lost, or stopped: whatever the worker answered.
     Over,
-    Abandoned,
+    /// It was to end and has not.
+    Abandoned(CutOff),
 }
 
 impl Stand {
@@ -62,8 +63,15 @@ impl Stand {
                     self.tell(&Event::Failed { why, again_in });
                     jittered(again_in)
                 }
-                // What it does not give up in this life it is not given again.
-                Some(Shift::Abandoned) => return false,
+                // Never beside itself: it stands again when it has ended after all.
+                Some(Shift::Abandoned(mut working)) => {
+                    tokio::select! {
+                        biased;
+                        () = self.shared.stop.cancelled() => return false,
+                        _ = &mut working.0 => {}
+                    }
+                    Duration::ZERO
+                }
                 Some(Shift::Over) => {
                     failed = 0;
                     Duration::ZERO
@@ -88,7 +96,7 @@ impl Stand {
         let shift = self.work(Some(&lease), &unwell).await;
         match shift {
             // What it does may still be under way: the gate shuts, and the record expires.
-            Shift::Abandoned => {}
+            Shift::Abandoned(_) => {}
             _ if lease.ended().is_some() => self.tell(&Event::Lost),
             _ => {
                 lease.release().await;
@@ -169,7 +177,7 @@ impl Stand {
             return end();
         }
         self.tell(&Event::Abandoned { after: patience });
-        Shift::Abandoned
+        Shift::Abandoned(working)
     }
 
     fn tell(&self, event: &Event) {
