@@ -202,6 +202,25 @@ async fn a_worker_whose_lease_was_lost_stands_again_whatever_it_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_because_its_gate_was_shut_is_neither_finished_nor_failed() {
+    for answers_ok in [true, false] {
+        let world = World::new().await;
+        let alice = Instance::new(&world, "alice").await;
+        alice.workers.spawn(LEASE, move |duty: Duty| async move {
+            while duty.epoch().is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            if answers_ok { Ok(()) } else { bail!("refused") }
+        });
+        comes(&world, TTL, || alice.starts() == 1).await;
+        // The next renewal is refused, and the gate is shut while it is looked into.
+        world.faulty.forget(LEASE).await.expect("memory answers");
+        comes(&world, INTERVAL, || alice.starts() == 2).await;
+        assert_eq!(alice.count(|event| matches!(event, Event::Failed { .. } | Event::Finished)), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lease_is_given_back_only_after_the_worker_has_ended() {
     let world = World::new().await;
     let post = Post { ends_in: Duration::from_secs(8), ..Post::default() };
@@ -301,8 +320,10 @@ async fn an_abandoned_worker_stands_again_when_it_has_ended_after_all() -> Resul
     memory.drop_bucket(BUCKET);
     assert!(matches!(next().await, Event::Abandoned { .. }));
     memory.create_bucket(BUCKET, &config).await?;
+    let early = tokio::time::timeout(Duration::from_millis(300), next()).await;
+    assert!(early.is_err(), "beside itself: {early:?}");
     release.store(true, Ordering::SeqCst);
-    assert!(matches!(next().await, Event::Started { .. }), "not before it has ended");
+    assert!(matches!(next().await, Event::Started { .. }));
     assert_eq!(workers.wait(Duration::from_secs(30)).await, Vec::<String>::new());
     Ok(())
 }

@@ -156,8 +156,8 @@ impl Stand {
             () = over.cancelled() => None,
         };
         if let Some(ended) = ended {
-            // It may have been told of the loss a moment before this was.
-            let lost = lease.is_some_and(|lease| lease.ended().is_some());
+            // One that ends because its gate was shut, by the clock or by doubt, ends of a loss.
+            let lost = lease.is_some_and(|lease| !lease.held());
             return if lost { Shift::Over } else { shift(ended) };
         }
         let end = match unwell.why.get() {
