@@ -1,8 +1,8 @@
 //! Three background workers, each on exactly one of the instances that run this. Start it twice, in two
-//! terminals, and end one of them:
+//! terminals, and end one of them. `cargo test --workspace` builds it:
 //!
 //! ```sh
-//! cargo run --example workers -- workers.db
+//! target/debug/examples/workers workers.db
 //! ```
 
 use std::sync::Arc;
