@@ -1,12 +1,12 @@
 //! What is kept, counted and shown, and in which order: rules 1, 3, 4 and 5.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use incumbent::limits::ASK_BYTES;
 use incumbent::store::Fault;
 
-use super::{LONG, SHORT, Subject, counted, nothing, taken};
+use super::{GENEROUS, LONG, SHORT, Subject, counted, nothing, taken};
 
 pub(super) async fn an_ask_is_kept_until_it_is_done<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
@@ -117,7 +117,12 @@ pub(super) async fn nothing_waits_in_an_empty_queue<S: Subject>() -> Result<()> 
     let sequence = queue.put(b"check it").await?;
     ensure!(queue.oldest_waiting().await?.is_some());
     taken::<S>(&queue).await?.done().await?;
-    ensure!(queue.oldest_waiting().await?.is_none());
+    // A server may take a moment to forget what is done.
+    let give_up = Instant::now() + if S::EXACT { Duration::ZERO } else { GENEROUS };
+    while let Some(oldest) = queue.oldest_waiting().await? {
+        ensure!(Instant::now() < give_up, "{oldest:?} waits");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     nothing::<S>(&queue).await?;
     ensure!(queue.put(b"check it").await? > sequence, "a sequence is not given twice");
     Ok(())

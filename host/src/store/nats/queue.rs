@@ -348,10 +348,9 @@ impl Queue for NatsQueue {
     async fn oldest_waiting(&self) -> Result<Option<Ask>, Fault> {
         let deadline = self.0.link.deadline();
         let consumer = self.consumer(deadline).await?;
-        if consumer.num_pending > 0
-            && let Some(ask) =
-                self.first_from(&consumer, consumer.delivered.stream_seq.saturating_add(1), deadline).await?
-        {
+        // Not by the count of those pending, which comes a moment after what was put.
+        let never_taken = consumer.delivered.stream_seq.saturating_add(1);
+        if let Some(ask) = self.first_from(&consumer, never_taken, deadline).await? {
             return Ok(Some(ask));
         }
         if consumer.num_ack_pending == 0 || !self.may_offer(Duration::from_nanos(consumer.config.ack_wait)) {
