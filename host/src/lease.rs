@@ -5,6 +5,7 @@ mod event;
 mod keeper;
 mod options;
 mod permit;
+mod view;
 mod waiting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,13 +16,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
-    Attempt, Certainty, HeldLease, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms,
-    Vacancy,
+    Attempt, Certainty, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms, Vacancy,
 };
 use crate::clock::{Clock, Steady, nanos};
 use crate::floor::Floor;
 use crate::gate::Gate;
-use crate::imports::{ClockOnly, Looking, OwnKey, Standing};
+use crate::imports::{ClockOnly, OwnKey, Standing};
 use crate::limits;
 use crate::policy::Policy;
 use crate::rails::{Lie, Rails};
@@ -31,6 +31,7 @@ pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
 pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
+pub use view::{current, list};
 
 use keeper::{Keeper, Orders};
 use waiting::{Said, rest};
@@ -374,37 +375,6 @@ impl Drop for Lease {
         self.shared.gate.seal();
         self.shared.over.cancel();
     }
-}
-
-/// Who holds a lease, for people who look.
-///
-/// # Errors
-/// It cannot be read, or is no holder: never "nobody".
-pub async fn current(
-    policy: &Policy,
-    bucket: &Arc<dyn Bucket>,
-    clock: &Clock,
-    lease: &str,
-) -> Result<Option<Holder>, LeaseError> {
-    check_key(lease).map_err(LeaseError::Store)?;
-    let looking = Looking { clock: clock.clone(), bucket: bucket.clone() };
-    Ok(policy.current(looking, lease).await??)
-}
-
-/// The leases of a bucket that have a record, in byte order of their names, those after `after`, `most` at
-/// the most.
-///
-/// # Errors
-/// The bucket cannot be read.
-pub async fn list(
-    policy: &Policy,
-    bucket: &Arc<dyn Bucket>,
-    clock: &Clock,
-    after: Option<&str>,
-    most: u32,
-) -> Result<Vec<HeldLease>, LeaseError> {
-    let looking = Looking { clock: clock.clone(), bucket: bucket.clone() };
-    Ok(policy.list(looking, after, most).await??)
 }
 
 /// How one try ended.

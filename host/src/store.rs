@@ -255,21 +255,31 @@ pub fn check_value(key: &str, value: &[u8]) -> Result<(), Fault> {
 /// # Errors
 /// [`Fault::Denied`] with the figure and the bounds.
 pub fn check_config(name: &str, config: &BucketConfig) -> Result<(), Fault> {
+    check_made(("bucket", name), ("a ttl", config.ttl), config.replicas)
+}
+
+/// Refuses what no store takes, of a bucket or of a queue: its name, its time and its replicas.
+fn check_made(
+    (what, name): (&str, &str),
+    (time, duration): (&str, Duration),
+    replicas: usize,
+) -> Result<(), Fault> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 200 || !name.chars().all(allowed) {
         return Err(Fault::Denied(format!(
-            "the bucket name {name:?} does not fit; use 1 to 200 of the characters a-z A-Z 0-9 _ -"
+            "the {what} name {:?} does not fit; use 1 to 200 of the characters a-z A-Z 0-9 _ -",
+            name.chars().take(200).collect::<String>()
         )));
     }
     let (shortest, longest) = (crate::limits::TTL_SHORTEST, crate::limits::TTL_LONGEST);
-    if config.ttl < shortest || config.ttl > longest {
+    if duration < shortest || duration > longest {
         return Err(Fault::Denied(format!(
-            "a ttl of {:?} does not fit the bucket {name}; it must lie within {shortest:?} and {longest:?}",
-            config.ttl
+            "{time} of {duration:?} does not fit the {what} {name}; it must lie within {shortest:?} and \
+             {longest:?}"
         )));
     }
-    if config.replicas == 0 {
-        return Err(Fault::Denied(format!("the bucket {name} cannot have 0 replicas; give it 1, 3 or 5")));
+    if replicas == 0 {
+        return Err(Fault::Denied(format!("the {what} {name} cannot have 0 replicas; give it 1, 3 or 5")));
     }
     Ok(())
 }

@@ -37,7 +37,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_trait::async_trait;
 use semver::Version;
@@ -125,15 +124,7 @@ impl Store for Nats {
         };
         let markers = self.link.server_version().map_err(Fault::Denied)? >= MARKERS_SINCE;
         let wanted = stream_config(name, config, markers);
-        let info = match self.link.api::<Info>(&format!("STREAM.CREATE.KV_{name}"), &wanted, deadline).await {
-            Ok(Ok(info)) => info,
-            // It is there with settings that differ somewhere; those that matter are compared below.
-            Ok(Err(refusal)) if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST => {
-                bucket::stream(&self.link, &Call { doing: Doing::Read("open"), ..call }, deadline).await?
-            }
-            Ok(Err(refusal)) => return Err(call.refused(&refusal)),
-            Err(trouble) => return Err(bucket::api_unanswered(&self.link, &call, trouble)),
-        };
+        let info = bucket::make_stream(&self.link, &call, &wanted, deadline).await?;
         let (ttl, replicas) = (info.config.max_age, info.config.num_replicas);
         if ttl != config.ttl || replicas != config.replicas {
             return Err(Fault::Denied(format!(

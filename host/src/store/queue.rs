@@ -185,22 +185,5 @@ pub fn check_ask(queue: &str, body: &[u8]) -> Result<(), Fault> {
 /// # Errors
 /// [`Fault::Denied`] with the figure and the bounds.
 pub fn check_queue(name: &str, config: &QueueConfig) -> Result<(), Fault> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > 200 || !name.chars().all(allowed) {
-        return Err(Fault::Denied(format!(
-            "the queue name {:?} does not fit; use 1 to 200 of the characters a-z A-Z 0-9 _ -",
-            name.chars().take(200).collect::<String>()
-        )));
-    }
-    let (shortest, longest) = (crate::limits::TTL_SHORTEST, crate::limits::TTL_LONGEST);
-    if config.ack_wait < shortest || config.ack_wait > longest {
-        return Err(Fault::Denied(format!(
-            "an ack wait of {:?} does not fit the queue {name}; it must lie within {shortest:?} and {longest:?}",
-            config.ack_wait
-        )));
-    }
-    if config.replicas == 0 {
-        return Err(Fault::Denied(format!("the queue {name} cannot have 0 replicas; give it 1, 3 or 5")));
-    }
-    Ok(())
+    super::check_made(("queue", name), ("an ack wait", config.ack_wait), config.replicas)
 }

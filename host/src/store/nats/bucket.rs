@@ -7,10 +7,10 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::publish::PublishAck;
-use async_nats::jetstream::stream::{Info, PurgeResponse, RawMessage};
+use async_nats::jetstream::stream::{Config, Info, PurgeResponse, RawMessage};
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::errors::{self, Call, Doing, Place};
@@ -62,25 +62,11 @@ impl NatsBucket {
     /// The last message of a key, asked of the stream's leader: a replica's may be older, and even the leader's
     /// proves nothing.
     async fn look(&self, key: &str, deadline: Instant) -> Result<Stands, Fault> {
-        #[derive(Deserialize)]
-        struct Got {
-            message: RawMessage,
-        }
-
         let call = self.call(Doing::Read("read"), Some(key));
-        let ask = format!("STREAM.MSG.GET.KV_{}", self.name);
-        let body = json!({ "last_by_subj": self.subject(key) });
-        let got = match self.link.api::<Got>(&ask, &body, deadline).await {
-            Ok(Ok(got)) => got,
-            Ok(Err(refusal)) if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
-                return Ok(Stands::Nothing);
-            }
-            Ok(Err(refusal)) => return Err(call.refused(&refusal)),
-            Err(trouble) => return Err(unanswered(&self.link, &call, trouble, deadline).await),
+        let asked = json!({ "last_by_subj": self.subject(key) });
+        let Some(message) = message(&self.link, &call, &asked, deadline).await? else {
+            return Ok(Stands::Nothing);
         };
-        let message: StreamMessage = got.message.try_into().map_err(|error| {
-            Fault::Unavailable(format!("cannot {call}: what stands there is no message: {error}"))
-        })?;
         let revision = message.sequence;
         match kind_of(&message.headers) {
             Last::Value if message.payload.len() > VALUE_BYTES => Err(Fault::TooLarge(format!(
@@ -265,6 +251,49 @@ impl Bucket for NatsBucket {
         check_key(key)?;
         let watch = NatsWatch::begin(Arc::clone(&self.link), &self.name, key, self.subject(key)).await?;
         Ok(Box::new(watch))
+    }
+}
+
+/// A message of the stream, asked of its leader; `None` when there is no such one.
+pub(super) async fn message(
+    link: &Link,
+    call: &Call<'_>,
+    asked: &Value,
+    deadline: Instant,
+) -> Result<Option<StreamMessage>, Fault> {
+    #[derive(Deserialize)]
+    struct Got {
+        message: RawMessage,
+    }
+
+    let got = match link.api::<Got>(&format!("STREAM.MSG.GET.{}", call.place.stream()), asked, deadline).await
+    {
+        Ok(Ok(got)) => got,
+        Ok(Err(refusal)) if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND => return Ok(None),
+        Ok(Err(refusal)) => return Err(call.refused(&refusal)),
+        Err(trouble) => return Err(unanswered(link, call, trouble, deadline).await),
+    };
+    let message = got.message.try_into().map_err(|error| {
+        Fault::Unavailable(format!("cannot {call}: what stands there is no message: {error}"))
+    })?;
+    Ok(Some(message))
+}
+
+/// The stream, made; or as it is where it is there with settings that differ somewhere. Those that matter are
+/// compared by the caller.
+pub(super) async fn make_stream(
+    link: &Link,
+    call: &Call<'_>,
+    wanted: &Config,
+    deadline: Instant,
+) -> Result<Info, Fault> {
+    match link.api(&format!("STREAM.CREATE.{}", call.place.stream()), wanted, deadline).await {
+        Ok(Ok(info)) => Ok(info),
+        Ok(Err(refusal)) if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST => {
+            stream(link, &Call { doing: Doing::Read("open"), ..*call }, deadline).await
+        }
+        Ok(Err(refusal)) => Err(call.refused(&refusal)),
+        Err(trouble) => Err(api_unanswered(link, call, trouble)),
     }
 }
 

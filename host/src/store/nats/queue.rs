@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::AckPolicy;
-use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::publish::PublishAck;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RawMessage, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{Message, StatusCode};
 use async_trait::async_trait;
@@ -19,7 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::bucket::{api_unanswered, stream, unanswered};
+use super::bucket::{api_unanswered, make_stream, message};
 use super::errors::{Call, Doing, Place};
 use super::link::{self, Link, Trouble};
 use crate::clock::nanos;
@@ -157,14 +156,7 @@ impl NatsQueue {
             allow_direct: true,
             ..Config::default()
         };
-        let info = match link.api::<Info>(&format!("STREAM.CREATE.{name}"), &wanted, deadline).await {
-            Ok(Ok(info)) => info,
-            Ok(Err(refusal)) if refusal.error_code() == ErrorCode::STREAM_NAME_EXIST => {
-                stream(link, &self.call(Doing::Read("open")), deadline).await?
-            }
-            Ok(Err(refusal)) => return Err(call.refused(&refusal)),
-            Err(trouble) => return Err(api_unanswered(link, &call, trouble)),
-        };
+        let info = make_stream(link, &call, &wanted, deadline).await?;
         if info.config.retention != RetentionPolicy::WorkQueue {
             return Err(Fault::Denied(format!(
                 "the stream {name} on {} is no work queue: it does not drop what was acknowledged; use another \
@@ -233,25 +225,12 @@ impl NatsQueue {
         sequence: u64,
         deadline: Instant,
     ) -> Result<Option<Ask>, Fault> {
-        #[derive(Deserialize)]
-        struct Got {
-            message: RawMessage,
-        }
-
-        let Shared { link, stream, .. } = &*self.0;
+        let link = &self.0.link;
         let call = self.call(Doing::Read("read the oldest ask of"));
         let mut first: Option<Ask> = None;
         for filter in consumer.config.filters() {
-            let body = json!({ "seq": sequence, "next_by_subj": filter });
-            let got = match link.api::<Got>(&format!("STREAM.MSG.GET.{stream}"), &body, deadline).await {
-                Ok(Ok(got)) => got,
-                Ok(Err(refusal)) if refusal.error_code() == ErrorCode::NO_MESSAGE_FOUND => continue,
-                Ok(Err(refusal)) => return Err(call.refused(&refusal)),
-                Err(trouble) => return Err(unanswered(link, &call, trouble, deadline).await),
-            };
-            let message: StreamMessage = got.message.try_into().map_err(|error| {
-                Fault::Unavailable(format!("cannot {call}: what stands there is no message: {error}"))
-            })?;
+            let asked = json!({ "seq": sequence, "next_by_subj": filter });
+            let Some(message) = message(link, &call, &asked, deadline).await? else { continue };
             if first.as_ref().is_none_or(|first| message.sequence < first.sequence) {
                 first = Some(Ask {
                     sequence: message.sequence,
