@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use incumbent::clock::{Clock, Steady};
 use incumbent::floor::{Floor as _, MemoryFloor};
-use incumbent::lease::{LeaseError, NotHeld};
+use incumbent::lease::{LeaseError, NotHeld, step_down};
 use incumbent::store::memory::Memory;
 use incumbent::store::{Bucket, BucketConfig, Reading, Store as _, Write};
 use incumbent::{Lease, LeaseOptions, Policy, Runtime};
@@ -209,5 +209,50 @@ async fn a_policy_that_fails_takes_nothing() -> Result<()> {
     let stand = Stand::under(liar().export("lease#take", &take).export("gate#pass", "unreachable")).await?;
     assert!(stand.lease.try_take().await.is_err());
     assert!(!stand.lease.held());
+    Ok(())
+}
+
+/// Asks bob to give way through a policy whose `step-down` writes this value at this revision.
+async fn mark(value: &str, revision: u64) -> Result<Vec<u8>> {
+    let (length, text) = (value.len(), value.replace('"', "\\\""));
+    let guest = liar()
+        .field(&format!(
+            r#"(import "incumbent:policy/kv@0.1.0" "get" (func $get (param i32 i32 i32 i32)))
+               (data (i32.const 512) "{text}")"#
+        ))
+        .export(
+            "lease#step-down",
+            &format!(
+                "(call $get (i32.const 0) (i32.const 256) (i32.const 10) (i32.const 2048))
+                 (call $update (i32.const 0) (i32.const 256) (i32.const 10) (i32.const 512) (i32.const {length})
+                     (i64.const {revision}) (i32.const 3072))
+                 (i32.const 8192)"
+            ),
+        );
+    let policy = Policy::load(&Runtime::new()?, &guest.component()?).await?;
+    let clock = Clock::by_hand(Steady(100_000_000_000));
+    let store = Memory::new(clock.clone());
+    let config = BucketConfig { ttl: Duration::from_secs(15), replicas: 1 };
+    let bucket = store.create_bucket("leases", &config).await?;
+    assert_eq!(bucket.create(KEY, BOB).await?, Write::Written(1));
+    step_down(&policy, &bucket, &clock, KEY, "ops").await?;
+    let Reading::Found(entry) = bucket.get(KEY).await? else { anyhow::bail!("bob's record is gone") };
+    Ok(entry.value)
+}
+
+#[tokio::test]
+async fn who_asks_a_holder_to_give_way_changes_nothing_but_the_mark() -> Result<()> {
+    let marked = r#"{"instance":"bob","epoch":1,"nonce":"b1","step_down":"ops"}"#;
+    assert_eq!(mark(marked, 1).await?, marked.as_bytes());
+    for lie in [
+        r#"{"instance":"alice","epoch":1,"nonce":"b1","step_down":"ops"}"#,
+        r#"{"instance":"bob","epoch":2,"nonce":"b1","step_down":"ops"}"#,
+        r#"{"instance":"bob","epoch":1,"nonce":"b2","step_down":"ops"}"#,
+        r#"{"instance":"bob","epoch":1,"nonce":"b1"}"#,
+        "garbage",
+    ] {
+        assert_eq!(mark(lie, 1).await?, BOB, "{lie}");
+    }
+    assert_eq!(mark(marked, 2).await?, BOB, "at another revision than the one it read");
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use incumbent::LeaseOptions;
+use incumbent::lease::step_down;
 use incumbent::store::{Fault, Reading, Store};
 use incumbent::workers::{Duty, Event, Worker, Workers, WorkersOptions};
 use incumbent_tests::faulty::{Fate, Kind, Line};
@@ -369,7 +370,7 @@ async fn a_worker_that_is_not_well_steps_down_and_another_instance_works() {
     world.pass(TTL).await;
     wedged.store(true, Ordering::SeqCst);
     comes(&world, TTL, || bob.starts() == 1).await;
-    let why = "no event for a minute".to_owned();
+    let why = "it is not well: no event for a minute".to_owned();
     assert!(alice.events().contains(&Event::SteppingDown { why }), "{:?}", alice.events());
     assert_eq!(post.most.load(Ordering::SeqCst), 1);
     world.pass(INTERVAL / 2).await;
@@ -418,4 +419,29 @@ async fn one_that_is_stopped_and_started_fast_works_again() {
         assert_eq!(left, Vec::<String>::new(), "round {round}");
     }
     assert_eq!(post.most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_asked_to_give_way_steps_down_and_lets_others_go_first() -> Result<()> {
+    let world = World::new().await;
+    let post = Post::default();
+    let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
+    alice.workers.spawn(LEASE, post.clone());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    bob.workers.spawn(LEASE, post.clone());
+    world.pass(TTL).await;
+
+    let bucket = world.faulty.bare().await?;
+    step_down(policy().await, &bucket, &world.clock, LEASE, "ops").await?;
+    comes(&world, TTL, || bob.starts() == 1).await;
+
+    let why = "ops asked it to give way".to_owned();
+    assert!(alice.events().contains(&Event::SteppingDown { why }), "{:?}", alice.events());
+    assert_eq!(alice.count(|event| matches!(event, Event::Lost | Event::Failed { .. })), 0);
+    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    // And stands again: it works as soon as bob is asked in turn.
+    world.pass(2 * INTERVAL).await;
+    step_down(policy().await, &bucket, &world.clock, LEASE, "ops").await?;
+    comes(&world, TTL, || alice.starts() == 2).await;
+    Ok(())
 }

@@ -83,6 +83,7 @@ impl lease::Guest for Component {
             l::Renewal::Kept(tenure) => lease::Renewal::Kept(tenure.into()),
             l::Renewal::Failed(setback) => lease::Renewal::Failed(setback.into()),
             l::Renewal::Refused(setback) => lease::Renewal::Refused(setback.into()),
+            l::Renewal::Asked(setback) => lease::Renewal::Asked(setback.into()),
             l::Renewal::Lost(loss) => lease::Renewal::Lost(match loss {
                 l::Loss::Overdue => lease::Loss::Overdue,
                 l::Loss::Superseded(holder) => lease::Loss::Superseded(holder.into()),
@@ -99,6 +100,16 @@ impl lease::Guest for Component {
             l::Release::NotOurs => lease::ReleaseOutcome::NotOurs,
             l::Release::Left(fault) => lease::ReleaseOutcome::Left(fault.into()),
         }
+    }
+
+    fn step_down(lease: String, by: String) -> Result<lease::Request, lease::Trouble> {
+        l::step_down(&mut Host, &lease, &by)
+            .map(|request| match request {
+                l::Request::Asked(holder) => lease::Request::Asked(holder.into()),
+                l::Request::AskedBefore(holder) => lease::Request::AskedBefore(holder.into()),
+                l::Request::Nobody => lease::Request::Nobody,
+            })
+            .map_err(Into::into)
     }
 
     fn current(lease: String) -> Result<Option<lease::Holder>, lease::Trouble> {

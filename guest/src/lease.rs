@@ -8,6 +8,7 @@ use crate::imports::Fault;
 
 pub use crate::release::release;
 pub use crate::renew::renew;
+pub use crate::step_down::step_down;
 pub use crate::take::take;
 pub use crate::terms::Terms;
 pub use crate::view::{current, list};
@@ -225,6 +226,8 @@ pub enum Renewal {
     Failed(Setback),
     /// Refused: the gate shuts now.
     Refused(Setback),
+    /// Asked by an operator to give way: the gate shuts now, and it is not renewed any more.
+    Asked(Setback),
     /// Lost, for good.
     Lost(Loss),
 }
@@ -238,6 +241,17 @@ pub enum Release {
     NotOurs,
     /// It could not be given back and expires by itself.
     Left(Fault),
+}
+
+/// How asking a holder to give way ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Asked.
+    Asked(Holder),
+    /// It had been asked before.
+    AskedBefore(Holder),
+    /// Nobody holds it.
+    Nobody,
 }
 
 /// A lease and who holds it.

@@ -23,6 +23,7 @@ mod component;
 
 mod release;
 mod renew;
+mod step_down;
 mod take;
 mod view;
 

@@ -2,7 +2,8 @@
 //!
 //! Fields in this order: `instance, host, build, epoch, taken, renewed, nonce`; times RFC 3339 with
 //! nanoseconds; empty fields are left out, but for the two times. `nonce` is one field more than the
-//! older layout has. Unknown fields are ignored.
+//! older layout has. `step_down` is written by whoever asks the holder to give way, never by the holder. Unknown
+//! fields are ignored, and kept when a record is marked.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,6 +11,7 @@ use alloc::vec::Vec;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::imports::{Entry, Wall};
 use crate::lease::{Holder, Identity};
@@ -32,6 +34,8 @@ struct Layout {
     renewed: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     nonce: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    step_down: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -44,6 +48,14 @@ fn is_zero(n: &u64) -> bool {
 /// # Errors
 /// The entry is no holder, which is not the same as nobody; the text says why.
 pub fn read(entry: &Entry) -> Result<Holder, String> {
+    read_marked(entry).map(|(holder, _)| holder)
+}
+
+/// The holder that an entry names, and who asked it to give way; empty when nobody did.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_marked(entry: &Entry) -> Result<(Holder, String), String> {
     let size = entry.value.len();
     if size > RECORD_BYTES {
         return Err(format!("it has {size} bytes, a holder has at most {RECORD_BYTES}"));
@@ -56,7 +68,7 @@ pub fn read(entry: &Entry) -> Result<Holder, String> {
     if layout.instance.is_empty() {
         return Err("its instance is empty".into());
     }
-    Ok(Holder {
+    let holder = Holder {
         instance: layout.instance,
         host: layout.host,
         build: layout.build,
@@ -66,7 +78,21 @@ pub fn read(entry: &Entry) -> Result<Holder, String> {
         renewed: layout.renewed,
         nonce: layout.nonce,
         revision: entry.revision,
-    })
+    };
+    Ok((holder, layout.step_down))
+}
+
+/// The bytes of a record that was read, with the mark that `by` asks its holder to give way. All else stays,
+/// and the epoch is written down: marked, a record's revision is no longer that at which it was taken.
+///
+/// # Errors
+/// The entry is no JSON object.
+pub fn mark(entry: &Entry, epoch: u64, by: &str) -> Result<Vec<u8>, String> {
+    let mut record: Map<String, Value> =
+        serde_json::from_slice(&entry.value).map_err(|why| format!("{why}"))?;
+    record.insert("epoch".into(), epoch.into());
+    record.insert("step_down".into(), by.into());
+    serde_json::to_vec(&record).map_err(|why| format!("{why}"))
 }
 
 /// The bytes of a record; `epoch` zero is "not known yet".
@@ -80,6 +106,7 @@ pub fn write(who: &Identity, epoch: u64, taken: &str, renewed: &str) -> Vec<u8> 
         taken: taken.into(),
         renewed: renewed.into(),
         nonce: who.nonce.clone(),
+        step_down: String::new(),
     };
     // Strings and a number: there is nothing in it that could fail to be written.
     serde_json::to_vec(&layout).unwrap_or_default()

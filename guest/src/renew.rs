@@ -3,8 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::imports::{Entry, Imports, Reading, Role, Write};
-use crate::lease::{Certainty, Holder, Identity, Loss, Renewal, Setback, Tenure, not_a_holder};
+use crate::imports::{Imports, Reading, Role, Write};
+use crate::lease::{Certainty, Identity, Loss, Renewal, Setback, Tenure, not_a_holder};
 use crate::record;
 use crate::terms::Terms;
 
@@ -62,6 +62,7 @@ fn after_failure(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: T
     };
     match Seen::of(reading, who, &tenure) {
         Seen::OwnNewer(revision) => update(io, terms, who, Tenure { revision, ..tenure }),
+        Seen::Asked(revision, by) => asked(io, Tenure { revision, ..tenure }, by),
         Seen::Other(loss) => Renewal::Lost(loss),
         // Says nothing, or nothing for certain: the update is refused if it is so.
         Seen::Nothing => update(io, terms, who, tenure),
@@ -87,6 +88,7 @@ fn after_refusal(
     });
     let why = match looked {
         Ok(Err(loss) | Ok(Seen::Other(loss))) => return Renewal::Lost(loss),
+        Ok(Ok(Seen::Asked(revision, by))) => return asked(io, Tenure { revision, ..tenure }, by),
         Ok(Ok(Seen::OwnNewer(revision))) => {
             return match update(io, terms, who, Tenure { revision, ..tenure }) {
                 // It was one's own but has moved again, or the answer was lost: doubted still, and no longer
@@ -105,6 +107,8 @@ fn after_refusal(
 /// an absence, which no read proves.
 enum Seen {
     OwnNewer(u64),
+    /// One's own, marked by somebody who asks to give way.
+    Asked(u64, String),
     Other(Loss),
     Nothing,
 }
@@ -117,16 +121,19 @@ impl Seen {
                 return Self::Nothing;
             }
         };
-        match holder(&entry, who) {
-            Ok(holder) if who.owns(&holder) => Self::OwnNewer(entry.revision),
-            Ok(holder) => Self::Other(Loss::Superseded(holder)),
-            Err(what) => Self::Other(Loss::Overwritten(what)),
+        match record::read_marked(&entry) {
+            Ok((holder, _)) if !who.owns(&holder) => Self::Other(Loss::Superseded(holder)),
+            Ok((_, by)) if by.is_empty() => Self::OwnNewer(entry.revision),
+            Ok((_, by)) => Self::Asked(entry.revision, by),
+            Err(why) => Self::Other(Loss::Overwritten(not_a_holder(&who.lease, &why))),
         }
     }
 }
 
-fn holder(entry: &Entry, who: &Identity) -> Result<Holder, String> {
-    record::read(entry).map_err(|why| not_a_holder(&who.lease, &why))
+/// Doubted from now on, so that no policy opens the gate again.
+fn asked(io: &mut impl Imports, tenure: Tenure, by: String) -> Renewal {
+    let certainty = Certainty::Doubted(io.now().steady_ns);
+    Renewal::Asked(Setback { tenure: Tenure { certainty, ..tenure }, why: by })
 }
 
 fn failed(tenure: Tenure, why: String) -> Renewal {

@@ -33,8 +33,8 @@ pub use generated::exports::incumbent::policy::holds::{
     Admitted, Building, Kept, LetThrough, Report, Verdict,
 };
 pub use generated::exports::incumbent::policy::lease::{
-    Attempt, Certainty, HeldLease, Holder, Identity, Loss, ReleaseOutcome, Renewal, Setback, Sighting,
-    Tenure, Terms, Trouble, Vacancy, Waiting,
+    Attempt, Certainty, HeldLease, Holder, Identity, Loss, ReleaseOutcome, Renewal, Request, Setback,
+    Sighting, Tenure, Terms, Trouble, Vacancy, Waiting,
 };
 pub use generated::incumbent::policy::clock::Wall;
 pub use generated::incumbent::policy::kv::Fault as PolicyFault;

@@ -4,6 +4,7 @@ mod args;
 mod bucket;
 mod exit;
 mod holds;
+mod operator;
 mod policy;
 mod queue;
 mod run;
@@ -53,6 +54,8 @@ async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(run) => run::run(run, json).await,
         Command::Status(status) => show::status(&status, json).await,
         Command::List(list) => show::list(&list, json).await,
+        Command::StepDown(step_down) => operator::step_down(&step_down, json).await,
+        Command::Clear(clear) => operator::clear(&clear, json).await,
         Command::Bucket { command: args::BucketCommand::Create(create) } => {
             bucket::create(&create, json).await
         }

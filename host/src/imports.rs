@@ -322,7 +322,7 @@ impl Imports for Standing {
 }
 
 /// The lease bucket is the only one granted to a call about leases.
-fn lease_role(bucket: Role) -> Result<(), Fault> {
+pub(crate) fn lease_role(bucket: Role) -> Result<(), Fault> {
     match bucket {
         Role::Lease => Ok(()),
         Role::Plans | Role::Running => Err(denied(&format!("for the bucket {bucket:?}"))),

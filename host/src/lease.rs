@@ -3,6 +3,7 @@
 mod error;
 mod event;
 mod keeper;
+mod operator;
 mod options;
 mod permit;
 mod view;
@@ -29,6 +30,7 @@ use crate::store::{Bucket, Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
+pub use operator::{Cleared, clear, step_down};
 pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
 pub use view::{current, list};
@@ -64,6 +66,9 @@ struct Shared {
     renewed: AtomicU64,
     ended: OnceLock<Ended>,
     over: CancellationToken,
+    /// Who asked it to give way, once somebody has.
+    asked: OnceLock<Arc<str>>,
+    asking: Notify,
     quiet: Notify,
     healthy: Healthy,
     /// When the first renewal is due, after the taking was sent.
@@ -120,6 +125,8 @@ impl Lease {
                 renewed: AtomicU64::new(0),
                 ended: OnceLock::new(),
                 over: CancellationToken::new(),
+                asked: OnceLock::new(),
+                asking: Notify::new(),
                 quiet: Notify::new(),
                 healthy: options.healthy,
                 first_renewal: Duration::from_nanos(terms.renew_every_ns) * share / 1000,
@@ -233,6 +240,28 @@ impl Lease {
     #[must_use]
     pub fn lost_token(&self) -> CancellationToken {
         self.shared.over.child_token()
+    }
+
+    /// Until an operator asks to give way; who that is. The gate is shut by then and does not open again: end
+    /// what acts, and [`release`](Self::release) the lease, which is lost by its time otherwise. Never, when the
+    /// lease ends without.
+    pub async fn asked(&self) -> Arc<str> {
+        loop {
+            let asking = self.shared.asking.notified();
+            tokio::pin!(asking);
+            // Listening before looking, so that nothing falls between the two.
+            asking.as_mut().enable();
+            if let Some(by) = self.asked_by() {
+                return by;
+            }
+            asking.await;
+        }
+    }
+
+    /// Who asked to give way, if somebody has.
+    #[must_use]
+    pub fn asked_by(&self) -> Option<Arc<str>> {
+        self.shared.asked.get().cloned()
     }
 
     /// How the lease ended; `None` while it has not.
@@ -446,6 +475,7 @@ impl Shared {
             (Some(Ended::GivenBack), _) => NotHeld::Released,
             (None, Some(until)) => NotHeld::Overdue { by: self.clock.now().since(Steady(until)) },
             (None, None) if self.gate.is_sealed() => NotHeld::Released,
+            (None, None) if self.asked.get().is_some() => NotHeld::Asked,
             (None, None) if self.taken.load(Ordering::Acquire) => NotHeld::Doubted,
             (None, None) => NotHeld::NotTaken,
         }

@@ -23,8 +23,8 @@ mod sync {
 
 pub use bindings::{
     About, Admitted, Attempt, Building, Certainty, Closed, HeldLease, Holder, Identity, Kept, LetThrough,
-    Loss, Open, PolicyFault, ReleaseOutcome, Renewal, Report, Setback, Sighting, Standing, Tenure, Terms,
-    Trouble, Vacancy, Verdict, Waiting, Wall,
+    Loss, Open, PolicyFault, ReleaseOutcome, Renewal, Report, Request, Setback, Sighting, Standing, Tenure,
+    Terms, Trouble, Vacancy, Verdict, Waiting, Wall,
 };
 pub use lease::{Lease, LeaseOptions};
 pub use policy::{Policy, Runtime};

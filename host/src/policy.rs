@@ -15,7 +15,7 @@ use wasmtime::{Store, StoreLimits, Trap};
 
 use crate::bindings::{
     About, Attempt, Closed, Exports, ExportsPre, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal,
-    Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
+    Request, Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
 };
 use crate::imports::Imports;
 
@@ -157,6 +157,21 @@ impl Policy {
         let mut call = self.instance("lease.release", imports).await?;
         let answer = call.exports.incumbent_policy_lease().call_release(&mut call.store, who, tenure).await;
         self.answered("lease.release", answer)
+    }
+
+    /// Ask whoever holds the lease to give way.
+    ///
+    /// # Errors
+    /// The policy failed.
+    pub async fn step_down(
+        &self,
+        imports: impl Imports + 'static,
+        lease: &str,
+        by: &str,
+    ) -> Called<Result<Request, Trouble>> {
+        let mut call = self.instance("lease.step-down", imports).await?;
+        let answer = call.exports.incumbent_policy_lease().call_step_down(&mut call.store, lease, by).await;
+        self.answered("lease.step-down", answer)
     }
 
     /// Who holds the lease.

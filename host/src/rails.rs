@@ -1,8 +1,8 @@
 //! The guard rails: what a lease object's policy may do and is believed, whatever it says.
 //!
-//! Remembers which revisions are this lease object's own: those a write of it was acknowledged at, and that
-//! of an entry whose bytes equal a write of it whose answer was lost. Nothing else is updated, deleted, or
-//! taken for a tenure.
+//! Remembers which revisions are this lease object's own: those a write of it was acknowledged at, that of an
+//! entry whose bytes equal a write of it whose answer was lost, and that of such a record marked by somebody who
+//! asks it to give way. Nothing else is updated, deleted, or taken for a tenure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,12 +15,17 @@ const OWN: usize = 32;
 /// Writes remembered whose answer never came. One more than is ever under way at the retry pace of a ttl.
 const PENDING: usize = 32;
 
+/// The field of a record in which its holder is asked to give way. The rest of a record is the policy's affair.
+const MARK: &str = "step_down";
+
 /// What is known of one lease object's writes.
 #[derive(Debug)]
 pub(crate) struct Rails {
     /// The ttl less the margin.
     validity: Duration,
     own: VecDeque<Own>,
+    /// What stands at the last of them.
+    last_value: Vec<u8>,
     pending: VecDeque<Pending>,
     epoch: Option<u64>,
     last_ticket: u64,
@@ -72,6 +77,7 @@ impl Rails {
         Self {
             validity,
             own: VecDeque::new(),
+            last_value: Vec::new(),
             pending: VecDeque::new(),
             epoch: None,
             last_ticket: 0,
@@ -91,6 +97,7 @@ impl Rails {
     /// The write was acknowledged.
     pub(crate) fn acknowledged(&mut self, ticket: u64, revision: u64) {
         if let Some(write) = self.settle(ticket) {
+            self.last_value = write.value;
             keep(&mut self.own, Own { revision, ticket, sent: write.sent }, OWN);
         }
     }
@@ -105,7 +112,7 @@ impl Rails {
         self.pending.remove(at)
     }
 
-    /// An entry was read: is it a write of ours whose answer was lost?
+    /// An entry was read: is it a write of ours whose answer was lost, or one of ours that was marked?
     pub(crate) fn saw(&mut self, entry: &Entry) {
         if self.owns(entry.revision) {
             return;
@@ -114,7 +121,19 @@ impl Rails {
         if let Some(write) = self.pending.iter().find(|write| write.value == entry.value) {
             let own = Own { revision: entry.revision, ticket: write.ticket, sent: write.sent };
             keep(&mut self.own, own, OWN);
+            self.last_value.clone_from(&entry.value);
+        } else if let Some((ticket, sent)) = self.marked(entry) {
+            // The mark came on top of that write, so the key lives longer than the write alone lets it.
+            keep(&mut self.own, Own { revision: entry.revision, ticket, sent }, OWN);
         }
+    }
+
+    /// The write of ours that an entry is, but for a mark that asks to give way.
+    fn marked(&self, entry: &Entry) -> Option<(u64, Steady)> {
+        let last =
+            self.own.back().filter(|own| is_marked(&entry.value, &self.last_value, Some(own.revision)));
+        let lost = || self.pending.iter().find(|write| is_marked(&entry.value, &write.value, None));
+        last.map(|own| (own.ticket, own.sent)).or_else(|| lost().map(|write| (write.ticket, write.sent)))
     }
 
     /// A deletion is about to be sent: nothing written before it is believed any more.
@@ -191,6 +210,24 @@ impl Rails {
         let own = self.own.iter().find(counts).ok_or(Lie::NotOurs(revision))?;
         Ok(until.min(own.sent.plus(self.validity)))
     }
+}
+
+/// Whether `value` is the record `of`, but for the mark that asks its holder to give way. A record that does not
+/// say its epoch, which is then its revision, has it written down with the mark.
+pub(crate) fn is_marked(value: &[u8], of: &[u8], revision: Option<u64>) -> bool {
+    type Record = serde_json::Map<String, serde_json::Value>;
+    let parse = |bytes: &[u8]| serde_json::from_slice::<Record>(bytes).ok();
+    let (Some(mut marked), Some(mut of)) = (parse(value), parse(of)) else { return false };
+    let has_epoch = of.get("epoch").is_some_and(|epoch| epoch.as_u64() != Some(0));
+    if !has_epoch {
+        let written = marked.remove("epoch").and_then(|epoch| epoch.as_u64());
+        of.remove("epoch");
+        if revision.is_some_and(|revision| written != Some(revision)) {
+            return false;
+        }
+    }
+    of.remove(MARK);
+    marked.remove(MARK).is_some_and(|by| by.as_str().is_some_and(|by| !by.is_empty())) && marked == of
 }
 
 fn keep<T>(list: &mut VecDeque<T>, item: T, most: usize) {
@@ -289,6 +326,56 @@ mod tests {
         assert!(!rails.owns(58));
         rails.saw(&entry(58, b"renewed"));
         assert_eq!(rails.believe(57, 58, FOR_EVER), Ok(at(116)));
+    }
+
+    const WRITTEN: &[u8] = br#"{"instance":"alice","epoch":57,"nonce":"n1"}"#;
+
+    #[test]
+    fn a_record_of_ones_own_that_was_marked_stays_ones_own() {
+        let mut rails = taken(57);
+        let ticket = rails.sending(WRITTEN, at(104));
+        rails.acknowledged(ticket, 58);
+        rails.saw(&entry(59, br#"{"epoch":57,"instance":"alice","nonce":"n1","step_down":"ops"}"#));
+        // No longer than the write it was put on allows.
+        assert_eq!(rails.believe(57, 59, FOR_EVER), Ok(at(116)));
+        // Of a write whose answer was lost too.
+        rails.sending(br#"{"instance":"alice","epoch":57,"nonce":"n1","renewed":"later"}"#, at(108));
+        rails.saw(&entry(
+            61,
+            br#"{"epoch":57,"instance":"alice","nonce":"n1","renewed":"later","step_down":"ops"}"#,
+        ));
+        assert_eq!(rails.believe(57, 61, FOR_EVER), Ok(at(120)));
+    }
+
+    #[test]
+    fn a_marked_record_that_differs_in_anything_else_is_anothers() {
+        let mut rails = taken(57);
+        let ticket = rails.sending(WRITTEN, at(104));
+        rails.acknowledged(ticket, 58);
+        for other in [
+            &br#"{"instance":"alice","epoch":57,"nonce":"n2","step_down":"ops"}"#[..],
+            br#"{"instance":"alice","epoch":58,"nonce":"n1","step_down":"ops"}"#,
+            br#"{"instance":"alice","epoch":57,"nonce":"n1","step_down":""}"#,
+            br#"{"instance":"alice","epoch":57,"nonce":"n1","step_down":1}"#,
+            br#"{"instance":"alice","epoch":57,"nonce":"n1","host":"x","step_down":"ops"}"#,
+            br#"{"instance":"alice","epoch":57,"nonce":"n1"}"#,
+            br#"["alice"]"#,
+            b"garbage",
+        ] {
+            rails.saw(&entry(59, other));
+            assert!(!rails.owns(59), "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[test]
+    fn the_epoch_that_a_mark_writes_down_is_the_records_revision() {
+        let mut rails = Rails::new(VALIDITY);
+        let ticket = rails.sending(br#"{"instance":"alice","nonce":"n1"}"#, at(100));
+        rails.acknowledged(ticket, 57);
+        rails.saw(&entry(58, br#"{"instance":"alice","nonce":"n1","epoch":56,"step_down":"ops"}"#));
+        assert!(!rails.owns(58));
+        rails.saw(&entry(58, br#"{"instance":"alice","nonce":"n1","epoch":57,"step_down":"ops"}"#));
+        assert!(rails.owns(58));
     }
 
     #[test]

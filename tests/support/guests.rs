@@ -137,6 +137,7 @@ const EXPORTS: &[(&str, &str)] = &[
     ("lease#take", "(param i32) (result i32)"),
     ("lease#renew", "(param i32) (result i32)"),
     ("lease#release", "(param i32) (result i32)"),
+    ("lease#step-down", "(param i32 i32 i32 i32) (result i32)"),
     ("lease#current", "(param i32 i32) (result i32)"),
     ("lease#list", "(param i32 i32 i32 i32) (result i32)"),
     ("gate#pass", "(param i32 i64 i64 i64 i32 i32 i64 i32 i64) (result i32)"),

@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Status(Status),
     /// Who holds what.
     List(List),
+    /// Ask whoever holds a lease to give way.
+    StepDown(StepDown),
+    /// Clear away a record that is no holder.
+    Clear(Clear),
     /// Buckets, which hold leases.
     Bucket {
         #[command(subcommand)]
@@ -184,6 +188,37 @@ pub(crate) struct Status {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) bucket: BucketArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StepDown {
+    /// The lease.
+    #[arg(value_name = "NAME")]
+    pub(crate) lease: String,
+    /// In whose name it is asked for [default: you, at this machine]
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: Option<String>,
+    /// Do not wait until the holder has given way.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) bucket: BucketArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clear {
+    /// The lease.
+    #[arg(value_name = "NAME")]
+    pub(crate) lease: String,
+    /// Do it; without, only what stands there is said.
+    #[arg(long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

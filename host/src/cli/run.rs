@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use incumbent::clock::Steady;
@@ -29,14 +30,18 @@ pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
         let stand = Stand::new(&args, as_json, &policy, &*store).await?;
         match stand.serve(&args, &mut signals).await? {
             End::Lost if args.again => {}
-            End::Lost => return Ok(Exit::Lost.into()),
+            End::GaveWay { rest } if args.again => tokio::select! {
+                () = tokio::time::sleep(rest) => {}
+                signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+            },
+            End::Lost | End::GaveWay { .. } => return Ok(Exit::Lost.into()),
             End::Code(code) => return Ok(ExitCode::from(code)),
         }
     }
 }
 
 /// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored.
-async fn agree(store: &dyn Store, bucket: &str, ttl: std::time::Duration) -> anyhow::Result<()> {
+async fn agree(store: &dyn Store, bucket: &str, ttl: Duration) -> anyhow::Result<()> {
     let has = store.bucket(bucket).await?.info().await?.ttl;
     if has == ttl {
         return Ok(());
@@ -49,6 +54,10 @@ async fn agree(store: &dyn Store, bucket: &str, ttl: std::time::Duration) -> any
 
 enum End {
     Lost,
+    /// An operator asked for it. Others go first, for this long.
+    GaveWay {
+        rest: Duration,
+    },
     Code(u8),
 }
 
@@ -97,11 +106,19 @@ impl Stand {
             }
         };
         let lost = self.lease.lost_token();
+        let (mut knows_lost, mut knows_asked) = (false, false);
         let ended = loop {
             tokio::select! {
                 ended = command.wait() => break ended,
                 // The guardian ends the command by itself, should this process not get to it.
-                () = lost.cancelled(), if !lost.is_cancelled() => command.end(),
+                () = lost.cancelled(), if !knows_lost => {
+                    knows_lost = true;
+                    command.end();
+                }
+                _ = self.lease.asked(), if !knows_asked => {
+                    knows_asked = true;
+                    command.end();
+                }
                 signal = signals.next() => forward(&command, signal),
                 Ok(()) = self.until.changed() => {
                     let until = *self.until.borrow_and_update();
@@ -125,6 +142,9 @@ impl Stand {
         }
         Ok(match ended.status {
             _ if was_lost || ended.overdue => End::Lost,
+            _ if knows_asked => {
+                End::GaveWay { rest: Duration::from_nanos(self.lease.terms().renew_every_ns) }
+            }
             Status::Exit(code) => End::Code(u8::try_from(code).unwrap_or(u8::MAX)),
             Status::Signal(signal) => End::Code(after_signal(signal)),
             Status::GuardianDied => {

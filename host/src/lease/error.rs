@@ -124,6 +124,9 @@ pub enum NotHeld {
     /// A renewal was refused, and the reason is being looked for.
     #[error("a renewal was refused, and whether the lease is still held is not known")]
     Doubted,
+    /// An operator asked to give way.
+    #[error("this instance was asked to give way")]
+    Asked,
     /// It was given back.
     #[error("the lease was given back")]
     Released,

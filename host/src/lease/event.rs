@@ -49,6 +49,13 @@ pub enum Event {
         /// What happened.
         why: String,
     },
+    /// An operator asks to give way: the gate is shut, and the lease is not renewed any more.
+    Asked {
+        /// Who that is.
+        by: String,
+        /// When it is lost, unless given back before.
+        until: Steady,
+    },
     /// Over, and not by this instance's will.
     Lost {
         /// The epoch it was held at.
@@ -104,6 +111,7 @@ impl fmt::Display for Event {
             Self::Renewed { .. } => write!(f, "renewed"),
             Self::RenewalFailed { why, .. } => write!(f, "renewal failed, trying again: {why}"),
             Self::Refused { why } => write!(f, "gate shut, looking why: {why}"),
+            Self::Asked { by, .. } => write!(f, "asked to give way by {by}: gate shut"),
             Self::Lost { epoch, loss: why } => write!(f, "lost (epoch {epoch}): {}", loss(why)),
             Self::Released { epoch, outcome } => match outcome {
                 Released::GivenBack => write!(f, "given back (epoch {epoch})"),

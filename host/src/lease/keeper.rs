@@ -101,6 +101,11 @@ impl Keeper {
         if left.is_zero() {
             return self.lose(Loss::Overdue);
         }
+        if shared.asked.get().is_some() {
+            // Waiting for its end, by the order to give it back or by the clock.
+            self.next = Steady(self.tenure.until_ns);
+            return Step::Again;
+        }
         if let Err(why) = (shared.healthy)() {
             return self.failed(format!("not made, because what acts under it is not well: {why}"));
         }
@@ -128,6 +133,19 @@ impl Keeper {
                 Ok(()) => self.failed(why),
                 Err(lie) => self.failed(lie),
             },
+            Renewal::Asked(Setback { tenure, why: by }) => {
+                shared.gate.shut();
+                if let Err(lie) = self.believe(tenure) {
+                    return self.failed(lie);
+                }
+                let until = Steady(self.tenure.until_ns);
+                self.next = until;
+                // Once only: it is not renewed any more.
+                let _ = shared.asked.set(by.as_str().into());
+                shared.asking.notify_waiters();
+                (shared.on_event)(&Event::Asked { by, until });
+                Step::Again
+            }
             Renewal::Refused(Setback { tenure, why }) => {
                 shared.gate.shut();
                 if let Err(lie) = self.believe(tenure) {

@@ -28,9 +28,9 @@ pub enum Event {
     },
     /// Its lease was lost while it worked; it has ended, and stands again.
     Lost,
-    /// It is not well, and steps down.
+    /// It is not well, or was asked to give way: it ends, gives its lease back, and stands again after the interval.
     SteppingDown {
-        /// What it said.
+        /// What it said, or who asked.
         why: String,
     },
     /// It was stopped, and has ended.
@@ -51,7 +51,7 @@ impl fmt::Display for Event {
             Self::Finished => f.write_str("finished"),
             Self::Failed { why, again_in } => write!(f, "failed, again in {again_in:?}: {why}"),
             Self::Lost => f.write_str("ended because its lease was lost, stands again"),
-            Self::SteppingDown { why } => write!(f, "steps down, it is not well: {why}"),
+            Self::SteppingDown { why } => write!(f, "steps down: {why}"),
             Self::Stopped => f.write_str("stopped"),
             Self::Abandoned { after } => {
                 write!(f, "abandoned: it did not end within {after:?}, its lease is left to expire")

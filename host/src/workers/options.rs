@@ -22,7 +22,7 @@ pub struct WorkersOptions {
     /// The options of the lease of each worker, from its name. Default: [`LeaseOptions::new`].
     pub lease: LeaseOf,
     /// How long after an error a worker works again, the first time; twice as long after each further one, up
-    /// to eight times. Default: 20 s.
+    /// to eight times; and how long one that stepped down lets others go first. Default: 20 s.
     pub interval: Duration,
     /// How long a worker has to end when its lease was lost, or it was stopped. After that it is cut off where
     /// it next waits, and if that does not end it either, it is abandoned: its lease is not given back but

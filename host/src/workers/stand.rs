@@ -30,6 +30,8 @@ pub(super) struct Stand {
 enum Shift {
     Finished,
     Failed(String),
+    /// Asked to give way: others first.
+    SteppedDown,
     /// Lost, or stopped: whatever the worker answered.
     Over,
     /// It was to end and has not.
@@ -63,6 +65,7 @@ impl Stand {
                     self.tell(&Event::Failed { why, again_in });
                     jittered(again_in)
                 }
+                Some(Shift::SteppedDown) => jittered(self.shared.options.interval),
                 // Never beside itself: it stands again when it has ended after all.
                 Some(Shift::Abandoned(mut working)) => {
                     tokio::select! {
@@ -148,24 +151,37 @@ impl Stand {
         let worker = self.worker.clone();
         // In a task of its own, so that its panic is not this one's.
         let mut working = CutOff(tokio::spawn(async move { worker.work(duty).await }));
+        let mut asked_by = None;
         let ended = tokio::select! {
             biased;
             ended = &mut working.0 => Some(ended),
             () = self.shared.stop.cancelled() => None,
             () = unwell.told.notified() => None,
+            by = asked(lease) => {
+                asked_by = Some(by);
+                None
+            }
             () = over.cancelled() => None,
         };
         if let Some(ended) = ended {
             // One that ends because its gate was shut, by the clock or by doubt, ends of a loss.
-            let lost = lease.is_some_and(|lease| !lease.held());
-            return if lost { Shift::Over } else { shift(ended) };
+            return match lease {
+                Some(lease) if lease.asked_by().is_some() => Shift::SteppedDown,
+                Some(lease) if !lease.held() => Shift::Over,
+                _ => shift(ended),
+            };
         }
-        let end = match unwell.why.get() {
-            Some(why) => {
-                self.tell(&Event::SteppingDown { why: why.clone() });
+        let stepping_down = |why: String| self.tell(&Event::SteppingDown { why });
+        let end = match (asked_by, unwell.why.get()) {
+            (Some(by), _) => {
+                stepping_down(format!("{by} asked it to give way"));
+                || Shift::SteppedDown
+            }
+            (None, Some(why)) => {
+                stepping_down(format!("it is not well: {why}"));
                 || Shift::Failed("it was not well".into())
             }
-            None => || Shift::Over,
+            (None, None) => || Shift::Over,
         };
         over.cancel();
         let patience = self.shared.options.patience;
@@ -182,6 +198,14 @@ impl Stand {
 
     fn tell(&self, event: &Event) {
         self.shared.tell(&self.name, event);
+    }
+}
+
+/// Until somebody asks the holder of this lease to give way; who that is.
+async fn asked(lease: Option<&Arc<Lease>>) -> Arc<str> {
+    match lease {
+        Some(lease) => lease.asked().await,
+        None => std::future::pending().await,
     }
 }
 

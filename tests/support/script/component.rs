@@ -18,8 +18,8 @@ mod words;
 mod types {
     pub(super) use incumbent::{
         Admitted, Attempt, Building, Certainty, Closed, HeldLease, Holder, Identity, Kept, Loss, Open,
-        PolicyFault, ReleaseOutcome, Renewal, Report, Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
-        Verdict,
+        PolicyFault, ReleaseOutcome, Renewal, Report, Request, Sighting, Standing, Tenure, Terms, Trouble,
+        Vacancy, Verdict,
     };
 }
 
@@ -50,6 +50,10 @@ pub async fn decide(
         "release" => {
             let (who, tenure) = (words::identity(args), words::tenure(args)?);
             words::release(&policy.release(io, &who, &tenure).await.map_err(failed)?)
+        }
+        "step-down" => {
+            let (lease, by) = (args.text("lease", "controller"), args.text("by", "ops"));
+            words::request(&policy.step_down(io, &lease, &by).await.map_err(failed)?)
         }
         "current" => {
             words::current(&policy.current(io, &args.text("lease", "controller")).await.map_err(failed)?)

@@ -19,8 +19,8 @@ mod types {
     pub(super) use incumbent_policy::holds::{Admitted, Building, Kept, Report, Verdict};
     pub(super) use incumbent_policy::imports::Fault as PolicyFault;
     pub(super) use incumbent_policy::lease::{
-        Attempt, Certainty, HeldLease, Holder, Identity, Loss, Release as ReleaseOutcome, Renewal, Sighting,
-        Tenure, Terms, Trouble, Vacancy,
+        Attempt, Certainty, HeldLease, Holder, Identity, Loss, Release as ReleaseOutcome, Renewal, Request,
+        Sighting, Tenure, Terms, Trouble, Vacancy,
     };
 }
 
@@ -45,6 +45,10 @@ pub fn decide(command: &str, mut args: Args, script: &Script) -> Result<String, 
         "release" => {
             let (who, tenure) = (words::identity(args), words::tenure(args)?);
             words::release(&lease::release(io, &who, &tenure))
+        }
+        "step-down" => {
+            let (lease, by) = (args.text("lease", "controller"), args.text("by", "ops"));
+            words::request(&lease::step_down(io, &lease, &by))
         }
         "current" => words::current(&lease::current(io, &args.text("lease", "controller"))),
         "list" => {

@@ -6,8 +6,8 @@
 
 use super::types::{
     Admitted, Attempt, Building, Certainty, Closed, HeldLease, Holder, Identity, Kept, Loss, Open,
-    PolicyFault, ReleaseOutcome, Renewal, Report, Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
-    Verdict,
+    PolicyFault, ReleaseOutcome, Renewal, Report, Request, Sighting, Standing, Tenure, Terms, Trouble,
+    Vacancy, Verdict,
 };
 use crate::script::parse::{Args, number, time, time_text};
 
@@ -106,6 +106,7 @@ pub(super) fn renewal(answer: &Renewal) -> String {
         Renewal::Kept(tenure) => format!("kept: {}", tenure_text(tenure)),
         Renewal::Failed(set) => format!("failed: {}\n{}", set.why, tenure_text(&set.tenure)),
         Renewal::Refused(set) => format!("refused: {}\n{}", set.why, tenure_text(&set.tenure)),
+        Renewal::Asked(set) => format!("asked by: {}\n{}", set.why, tenure_text(&set.tenure)),
         Renewal::Lost(Loss::Overdue) => "lost: overdue".into(),
         Renewal::Lost(Loss::Superseded(holder)) => format!("lost to: {}", holder_text(holder)),
         Renewal::Lost(Loss::Overwritten(what)) => format!("lost, overwritten: {what}"),
@@ -119,6 +120,15 @@ pub(super) fn release(answer: &ReleaseOutcome) -> String {
         ReleaseOutcome::GivenBack => "given back".into(),
         ReleaseOutcome::NotOurs => "not ours".into(),
         ReleaseOutcome::Left(fault) => format!("left to expire: {}", fault_text(fault)),
+    }
+}
+
+pub(super) fn request(answer: &Result<Request, Trouble>) -> String {
+    match answer {
+        Ok(Request::Asked(holder)) => format!("asked: {}", holder_text(holder)),
+        Ok(Request::AskedBefore(holder)) => format!("asked before: {}", holder_text(holder)),
+        Ok(Request::Nobody) => "nobody".into(),
+        Err(trouble) => trouble_text(trouble),
     }
 }
 
