@@ -35,3 +35,4 @@ mod store_nats;
 mod store_sqlite;
 mod workers;
 mod workers_many;
+mod workers_shutdown;

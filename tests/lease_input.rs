@@ -51,7 +51,7 @@ async fn timings_that_do_not_fit_are_refused_with_their_numbers() {
     let at = |renew: u64, margin: u64| Timing {
         renew_every: Some(Duration::from_secs(renew)),
         margin: Some(Duration::from_secs(margin)),
-        poll: None,
+        ..Timing::default()
     };
     for (renew, margin) in [(12, 3), (20, 3), (5, 10), (5, 15)] {
         let text = misfit(under(&world, at(renew, margin)).await);
@@ -60,6 +60,27 @@ async fn timings_that_do_not_fit_are_refused_with_their_numbers() {
         }
     }
     under(&world, at(11, 3)).await.expect("14 s are below 15 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_workers_a_renew_interval_that_does_not_fit_becomes_a_third_of_the_ttl() {
+    let world = World::new().await;
+    let renew_every = async |seconds: u64, margin: Option<u64>| {
+        let timing = Timing {
+            renew_every: Some(Duration::from_secs(seconds)),
+            margin: margin.map(Duration::from_secs),
+            lenient: true,
+            ..Timing::default()
+        };
+        let stand = world.stand_with("alice", |options| options.timing = timing).await;
+        stand.map(|stand| stand.lease.terms().renew_every_ns / 1_000_000_000)
+    };
+    for (given, is) in [(20, 5), (15, 5), (12, 5), (11, 11), (1, 1)] {
+        assert_eq!(renew_every(given, None).await.ok(), Some(is), "{given} s");
+    }
+    // A margin that leaves no room for it is refused still.
+    assert!(renew_every(20, Some(10)).await.is_err());
+    assert!(renew_every(0, None).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +98,7 @@ async fn durations_of_nothing_and_for_ever_are_refused_or_harmless() -> anyhow::
     for ever in [Duration::MAX, Duration::from_nanos(u64::MAX), Duration::from_nanos(u64::MAX - 1)] {
         misfit(under(&world, Timing { renew_every: Some(ever), ..plain }).await);
         misfit(under(&world, Timing { margin: Some(ever), ..plain }).await);
-        misfit(under(&world, Timing { renew_every: Some(ever), margin: Some(ever), poll: None }).await);
+        misfit(under(&world, Timing { renew_every: Some(ever), margin: Some(ever), ..plain }).await);
 
         // A poll may be as long as it likes: the watch wakes the candidate.
         let timing = Timing { poll: Some(ever), ..plain };
@@ -106,8 +127,9 @@ async fn a_bucket_whose_ttl_is_too_short_is_refused_with_the_numbers() {
     let world = World::new().await;
     world.faulty.claim_ttl(Duration::from_millis(999));
     let seconds = |n| Some(Duration::from_secs(n));
-    let text =
-        misfit(under(&world, Timing { renew_every: seconds(5), margin: seconds(3), poll: None }).await);
+    let text = misfit(
+        under(&world, Timing { renew_every: seconds(5), margin: seconds(3), ..Timing::default() }).await,
+    );
     assert!(text.contains("999 ms") && text.contains("5 s") && text.contains("3 s"), "{text}");
     // What is not given is a share of the ttl, whatever it is.
     under(&world, Timing::default()).await.expect("333 ms and 199.8 ms fit 999 ms");

@@ -35,7 +35,9 @@ async fn a_holder_that_is_asked_shuts_its_gate_and_gives_the_lease_back() -> Res
     assert_eq!(alice.lease.epoch(), Err(NotHeld::Asked));
     assert_eq!(alice.lease.permit().map(drop), Err(NotHeld::Asked));
     assert!(!taking.is_finished() && alice.lease.ended().is_none());
+    let sent = alice.line.ops().len();
     assert_eq!(alice.lease.renew().await, Err(NotHeld::Asked), "not renewed any more");
+    assert_eq!(alice.line.ops().len(), sent, "not even tried");
 
     assert_eq!(alice.lease.release().await, Released::GivenBack);
     let (taken, took) = world.until(TTL, taking).await;

@@ -7,96 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use async_trait::async_trait;
-use incumbent::LeaseOptions;
 use incumbent::lease::step_down;
 use incumbent::store::{Fault, Reading, Store};
 use incumbent::workers::{Duty, Event, Worker, Workers, WorkersOptions};
-use incumbent_tests::faulty::{Fate, Kind, Line};
+use incumbent_tests::crew::{INTERVAL, Instance, Post, comes};
+use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{BUCKET, LEASE, POLL, TTL, World, policy};
 
-const INTERVAL: Duration = Duration::from_secs(20);
 /// Longer than any rest between two tries of a worker that failed thrice, with its jitter.
 const LONG: Duration = Duration::from_secs(300);
-
-/// One instance of the service.
-struct Instance {
-    workers: Workers,
-    line: Line,
-    events: Arc<Mutex<Vec<Event>>>,
-}
-
-impl Instance {
-    async fn new(world: &World, who: &str) -> Self {
-        Self::with(world, who, |_| ()).await
-    }
-
-    async fn with(world: &World, who: &str, change: impl FnOnce(&mut WorkersOptions)) -> Self {
-        let line = world.faulty.line(who);
-        let events = Arc::<Mutex<Vec<Event>>>::default();
-        let (told, who, clock, floor) =
-            (events.clone(), who.to_owned(), world.clock.clone(), world.floor.clone());
-        let mut options = WorkersOptions {
-            lease: Arc::new(move |name| {
-                let mut options = LeaseOptions::new(name);
-                options.instance.clone_from(&who);
-                options.clock = clock.clone();
-                options.floor = floor.clone();
-                options
-            }),
-            interval: INTERVAL,
-            on_event: Arc::new(move |_, event| {
-                told.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
-            }),
-            ..WorkersOptions::default()
-        };
-        change(&mut options);
-        let store: Arc<dyn Store> = Arc::new(line.clone());
-        Self { workers: Workers::new(policy().await, &store, BUCKET, options), line, events }
-    }
-
-    fn events(&self) -> Vec<Event> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn count(&self, kind: impl Fn(&Event) -> bool) -> usize {
-        self.events().iter().filter(|event| kind(event)).count()
-    }
-
-    fn starts(&self) -> usize {
-        self.count(|event| matches!(event, Event::Started { .. }))
-    }
-}
-
-/// Works until its time is over, and counts how many do so at once.
-#[derive(Clone, Default)]
-struct Post {
-    at_once: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-    /// How long it takes to end.
-    ends_in: Duration,
-}
-
-#[async_trait]
-impl Worker for Post {
-    async fn work(&self, duty: Duty) -> Result<()> {
-        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        duty.over().await;
-        tokio::time::sleep(self.ends_in).await;
-        self.at_once.fetch_sub(1, Ordering::SeqCst);
-        Ok(())
-    }
-}
-
-/// Let time pass until this is so.
-async fn comes(world: &World, limit: Duration, so: impl Fn() -> bool) {
-    let so = async {
-        while !so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    world.until(limit, so).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn one_of_two_works_and_the_other_at_once_when_it_stops() {
@@ -119,7 +38,7 @@ async fn one_of_two_works_and_the_other_at_once_when_it_stops() {
         })
         .await;
     assert!(took < POLL, "{took:?}");
-    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(post.most(), 1);
     assert_eq!(alice.events().last(), Some(&Event::Stopped));
 }
 
@@ -131,7 +50,7 @@ async fn two_of_one_name_in_one_process_are_two_candidates() {
     alice.workers.spawn(LEASE, post.clone());
     alice.workers.spawn(LEASE, post.clone());
     world.pass(3 * TTL).await;
-    assert_eq!((alice.starts(), post.most.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!((alice.starts(), post.most()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,7 +143,7 @@ async fn a_worker_that_ends_because_its_gate_was_shut_is_neither_finished_nor_fa
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_given_back_only_after_the_worker_has_ended() {
     let world = World::new().await;
-    let post = Post { ends_in: Duration::from_secs(8), ..Post::default() };
+    let post = Post::that_ends_in(Duration::from_secs(8));
     let (alice, bob) = (Instance::new(&world, "alice").await, Instance::new(&world, "bob").await);
     alice.workers.spawn(LEASE, post.clone());
     comes(&world, TTL, || alice.starts() == 1).await;
@@ -234,7 +153,7 @@ async fn the_lease_is_given_back_only_after_the_worker_has_ended() {
     assert!(matches!(world.record().await, Reading::Found(_)));
     assert_eq!(bob.starts(), 0);
     comes(&world, TTL, || bob.starts() == 1).await;
-    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(post.most(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -372,7 +291,7 @@ async fn a_worker_that_is_not_well_steps_down_and_another_instance_works() {
     comes(&world, TTL, || bob.starts() == 1).await;
     let why = "it is not well: no event for a minute".to_owned();
     assert!(alice.events().contains(&Event::SteppingDown { why }), "{:?}", alice.events());
-    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(post.most(), 1);
     world.pass(INTERVAL / 2).await;
     assert_eq!(alice.starts(), 1, "it rests before it stands again");
 }
@@ -418,7 +337,7 @@ async fn one_that_is_stopped_and_started_fast_works_again() {
         let (left, _) = world.until(TTL, alice.workers.wait(TTL)).await;
         assert_eq!(left, Vec::<String>::new(), "round {round}");
     }
-    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(post.most(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -438,7 +357,7 @@ async fn a_worker_that_is_asked_to_give_way_steps_down_and_lets_others_go_first(
     let why = "ops asked it to give way".to_owned();
     assert!(alice.events().contains(&Event::SteppingDown { why }), "{:?}", alice.events());
     assert_eq!(alice.count(|event| matches!(event, Event::Lost | Event::Failed { .. })), 0);
-    assert_eq!(post.most.load(Ordering::SeqCst), 1);
+    assert_eq!(post.most(), 1);
     // And stands again: it works as soon as bob is asked in turn.
     world.pass(2 * INTERVAL).await;
     step_down(policy().await, &bucket, &world.clock, LEASE, "ops").await?;

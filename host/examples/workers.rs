@@ -11,7 +11,7 @@ use std::time::Duration;
 use incumbent::clock::Clock;
 use incumbent::store::sqlite::Sqlite;
 use incumbent::store::{BucketConfig, Store};
-use incumbent::workers::{Duty, Workers, WorkersOptions};
+use incumbent::workers::{self, Duty, Workers, WorkersOptions};
 use incumbent::{Policy, Runtime};
 
 #[tokio::main]
@@ -19,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "workers.db".into());
     let store: Arc<dyn Store> =
         Arc::new(Sqlite::open(path.as_ref(), Clock::machine(), Duration::from_secs(1)).await?);
-    store.create_bucket("workers", &BucketConfig { ttl: Duration::from_secs(60), replicas: 1 }).await?;
+    store.create_bucket("workers", &BucketConfig { ttl: workers::TTL, replicas: 1 }).await?;
     let policy = Policy::built_in(&Runtime::new()?).await?;
     let options = WorkersOptions {
         on_event: Arc::new(|name, event| println!("{name}: {event}")),

@@ -26,6 +26,10 @@ pub use worker::{Duty, Worker};
 
 use stand::Stand;
 
+/// The ttl that a bucket for workers is made with unless there is a reason for another: renewed every 20 s, a worker
+/// may be away for 40 s, and is succeeded within a minute.
+pub const TTL: Duration = Duration::from_secs(60);
+
 /// The workers of one process. Clones are the same workers.
 #[derive(Clone)]
 pub struct Workers {

@@ -2,6 +2,7 @@
 //! and a build site whose time is moved by hand.
 
 pub mod command;
+pub mod crew;
 pub mod faulty;
 pub mod guests;
 pub mod nats;

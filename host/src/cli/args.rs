@@ -171,7 +171,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn timing(&self) -> Timing {
-        Timing { renew_every: self.renew_every, margin: self.margin, poll: self.poll }
+        Timing { renew_every: self.renew_every, margin: self.margin, poll: self.poll, lenient: false }
     }
 }
 

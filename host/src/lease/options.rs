@@ -99,14 +99,20 @@ pub struct Timing {
     pub margin: Option<Duration>,
     /// How often a candidate looks when nothing woke it. Default: a fifteenth of the ttl.
     pub poll: Option<Duration>,
+    /// Whether a renew interval that does not fit, with the margin, below the ttl is taken for not given; it is
+    /// refused otherwise. Default: refused; for [workers](crate::workers) it is taken for not given.
+    pub lenient: bool,
 }
 
 impl Timing {
     pub(super) fn terms(&self, ttl: Duration) -> Terms {
+        let margin = self.margin.unwrap_or(ttl / 5);
+        let fits = |every: &Duration| every.saturating_add(margin) < ttl;
+        let given = self.renew_every.filter(|every| !self.lenient || fits(every));
         Terms {
             ttl_ns: nanos(ttl),
-            renew_every_ns: nanos(self.renew_every.unwrap_or(ttl / 3)),
-            margin_ns: nanos(self.margin.unwrap_or(ttl / 5)),
+            renew_every_ns: nanos(given.unwrap_or(ttl / 3)),
+            margin_ns: nanos(margin),
             poll_ns: nanos(self.poll.unwrap_or(ttl / 15)),
         }
     }

@@ -115,11 +115,15 @@ impl Stand {
         loop {
             let mut options = (shared.options.lease)(&self.name);
             options.name = self.name.to_string();
+            options.timing.lenient = true;
             options.first_renewal_per_mille = shared.next_place();
             let (worker, tell, healthy) = (self.worker.clone(), unwell.clone(), options.healthy.clone());
             options.healthy =
                 Arc::new(move || healthy().and_then(|()| worker.healthy()).inspect_err(|why| tell.tell(why)));
-            let opened = Lease::open(&shared.policy, &*shared.store, &shared.bucket, options).await;
+            let opened = tokio::select! {
+                opened = Lease::open(&shared.policy, &*shared.store, &shared.bucket, options) => opened,
+                () = shared.stop.cancelled() => return None,
+            };
             let why = match opened {
                 Ok(lease) => tokio::select! {
                     taken = lease.take() => match taken {
