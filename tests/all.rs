@@ -35,4 +35,5 @@ mod store_nats;
 mod store_sqlite;
 mod workers;
 mod workers_many;
+mod workers_real;
 mod workers_shutdown;

@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<()> {
     store.create_bucket("workers", &BucketConfig { ttl: workers::TTL, replicas: 1 }).await?;
     let policy = Policy::built_in(&Runtime::new()?).await?;
     let options = WorkersOptions {
-        on_event: Arc::new(|name, event| println!("{name}: {event}")),
+        on_event: Arc::new(|name, event| eprintln!("{name}: {event}")),
         ..WorkersOptions::default()
     };
     let workers = Workers::new(&policy, &store, "workers", options);

@@ -2,14 +2,13 @@
 //! On one NATS connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use incumbent::lease::Event as LeaseEvent;
+use incumbent::clock::Clock;
 use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::{BucketConfig, Store};
-use incumbent::workers::{Duty, Event, Workers, WorkersOptions};
-use incumbent::{LeaseOptions, Policy, Runtime, Vacancy};
+use incumbent::{Policy, Runtime};
+use incumbent_tests::fleet::Fleet;
 use incumbent_tests::nats::NatsServer;
 
 /// Leases, for how long they are kept, and their ttl.
@@ -29,58 +28,27 @@ async fn many((leases, kept_for, ttl): (usize, Duration, Duration)) -> anyhow::R
     let store: Arc<dyn Store> = Arc::new(Nats::connect(NatsOptions::new(server.url())).await?);
     store.create_bucket("leases", &BucketConfig { ttl, replicas: 1 }).await?;
     let policy = Policy::built_in(&Runtime::new()?).await?;
-    let (renewed, started, other) =
-        (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let (count, up, down) = (renewed.clone(), started.clone(), other.clone());
-    let options = WorkersOptions {
-        lease: Arc::new(move |name| {
-            let count = count.clone();
-            let mut options = LeaseOptions::new(name);
-            // Nobody else is there, and a ttl is not to be watched first.
-            options.vacancy = Some(Vacancy::Trusted);
-            options.on_event = Arc::new(move |event| {
-                if matches!(event, LeaseEvent::Renewed { .. }) {
-                    count.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-            options
-        }),
-        on_event: Arc::new(move |_, event| {
-            let count = if matches!(event, Event::Started { .. }) { &up } else { &down };
-            count.fetch_add(1, Ordering::SeqCst);
-        }),
-        ..WorkersOptions::default()
-    };
-    let workers = Workers::new(&policy, &store, "leases", options);
-    let start = async |from: usize, to: usize| {
-        for n in from..to {
-            workers.spawn(format!("labeler:did:plc:{n}"), |duty: Duty| async move {
-                duty.over().await;
-                Ok(())
-            });
-        }
-        while started.load(Ordering::SeqCst) < to {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
+    let fleet = Fleet::new(&policy, &store, "leases", &Clock::machine());
     // What the first of them need once is not counted on each.
-    start(0, leases / 10).await;
+    fleet.spawn(0, leases / 10);
+    fleet.work(leases / 10).await;
     let before = resident()?;
-    start(leases / 10, leases).await;
+    fleet.spawn(leases / 10, leases);
+    fleet.work(leases).await;
     let each = resident()?.saturating_sub(before) * 1024 / u64::try_from(leases - leases / 10)?;
 
-    renewed.store(0, Ordering::SeqCst);
+    fleet.count_from_now();
     let (began, busy) = (Instant::now(), busy());
     tokio::time::sleep(kept_for).await;
-    let (renewals, spent) = (renewed.load(Ordering::SeqCst), self::busy() - busy);
+    let (renewals, spent) = (fleet.renewed(), self::busy() - busy);
     println!("{leases} leases on one connection: {each} bytes each");
     println!(
         "{renewals} renewals in {:?}, {:?} of processor time each; {} were lost",
         began.elapsed(),
         spent / u32::try_from(renewals.max(1))?,
-        other.load(Ordering::SeqCst)
+        fleet.ended()
     );
-    let left = workers.wait(Duration::from_secs(30)).await;
+    let left = fleet.workers.wait(Duration::from_secs(30)).await;
     anyhow::ensure!(left.is_empty(), "{} did not end", left.len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The `incumbent` executable itself, never a stale one.
+//! The `incumbent` executable itself and the example programs, never stale ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +11,23 @@ use std::sync::OnceLock;
 /// It does not compile, or the test runs from where cargo did not put it.
 #[must_use]
 pub fn incumbent() -> PathBuf {
+    built().join("incumbent")
+}
+
+/// Where this example program is, likewise.
+///
+/// # Panics
+///
+/// As [`incumbent`].
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    built().join("examples").join(name)
+}
+
+/// The folder of what was built.
+fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(build)
 }
 
 fn build() -> PathBuf {
@@ -34,7 +49,7 @@ fn build() -> PathBuf {
     let built = cargo
         // With the test selected too, dependencies have the features that they were just built with.
         .args(["build", "--quiet", "--package", "incumbent", "--package", "incumbent-tests"])
-        .args(["--bin", "incumbent", "--test", "all", "--profile", profile])
+        .args(["--bin", "incumbent", "--examples", "--test", "all", "--profile", profile])
         .arg("--manifest-path")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
         .arg("--target-dir")
@@ -42,7 +57,7 @@ fn build() -> PathBuf {
         .status()
         .expect("cargo runs");
     assert!(built.success(), "the incumbent executable does not compile");
-    folder.join("incumbent")
+    folder.to_owned()
 }
 
 const OWN: [&str; 6] =

@@ -4,6 +4,7 @@
 pub mod command;
 pub mod crew;
 pub mod faulty;
+pub mod fleet;
 pub mod guests;
 pub mod nats;
 pub mod proxy;
