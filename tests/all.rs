@@ -33,6 +33,7 @@ mod run_takeover;
 mod store_contract;
 mod store_nats;
 mod store_sqlite;
+mod swap;
 mod workers;
 mod workers_many;
 mod workers_real;

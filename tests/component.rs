@@ -36,11 +36,11 @@ fn the_component_imports_and_exports_the_world_and_nothing_else() -> Result<()> 
 async fn what_it_says_it_needs_is_what_it_imports() -> Result<()> {
     let policy = Policy::built_in(&Runtime::new()?).await?;
     let mut needs: Vec<_> =
-        policy.about().needs.iter().map(|need| format!("incumbent:policy/{need}@0.1.0")).collect();
+        policy.version().about().needs.iter().map(|need| format!("incumbent:policy/{need}@0.1.0")).collect();
     needs.sort();
     assert_eq!(needs, surface(BUILT_IN)?.0);
-    assert_eq!(policy.about().name, "incumbent");
-    assert_eq!(policy.size(), BUILT_IN.len());
+    assert_eq!(policy.version().about().name, "incumbent");
+    assert_eq!(policy.version().size(), BUILT_IN.len());
     Ok(())
 }
 
@@ -48,12 +48,12 @@ async fn what_it_says_it_needs_is_what_it_imports() -> Result<()> {
 async fn the_digest_is_that_of_its_bytes() -> Result<()> {
     let runtime = Runtime::new()?;
     let text: String = Sha256::digest(BUILT_IN).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(Policy::built_in(&runtime).await?.digest(), text);
+    assert_eq!(Policy::built_in(&runtime).await?.version().digest(), text);
     // An empty custom section more is another policy, though it decides the same.
     let other = [BUILT_IN, &[0, 2, 1, b'x']].concat();
     let other = Policy::load(&runtime, &other).await?;
-    assert_ne!(other.digest(), text);
-    assert_eq!(other.digest().len(), 64);
+    assert_ne!(other.version().digest(), text);
+    assert_eq!(other.version().digest().len(), 64);
     Ok(())
 }
 

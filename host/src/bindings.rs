@@ -41,14 +41,23 @@ pub use generated::incumbent::policy::kv::Fault as PolicyFault;
 
 use generated::incumbent::policy::{clock, epochs, kv, log, queue, streams};
 
-/// Awaits the host and counts the time as waited, which a policy is not charged for.
+/// Awaits the host and counts the time as waited, which a policy is not charged for. What was asked and is not
+/// granted is noted.
 macro_rules! waiting {
     ($call:ident, $future:expr) => {{
         let began = Instant::now();
         let answer = $future.await;
         $call.waited += began.elapsed();
-        answer
+        answer.inspect_err(|fault| $call.note(fault))
     }};
+}
+
+impl Call {
+    fn note(&mut self, fault: &store::Fault) {
+        if self.overstepped.is_none() && imports::is_overstep(fault) {
+            self.overstepped = Some(fault.to_string());
+        }
+    }
 }
 
 impl kv::Host for Call {

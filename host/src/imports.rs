@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::clock::Clock;
+use crate::bindings::{Certainty, Open, Tenure};
+use crate::clock::{Clock, Steady};
 use crate::floor::Floor;
 use crate::gate::Gate;
 use crate::limits;
-use crate::rails::Rails;
+use crate::rails::{Lie, Rails};
 use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write};
 
 pub use crate::store::queue::Ask;
@@ -104,10 +105,40 @@ pub trait Imports: Send {
     }
 
     fn moved(&mut self, _was: u64, _floor: u64) {}
+
+    /// Whether what the policy claims at the end of the call can be so. The last word, asked of a version on
+    /// probation.
+    ///
+    /// # Errors
+    /// The lie.
+    async fn judge(&mut self, _claim: Claim) -> Result<(), Lie> {
+        Ok(())
+    }
 }
 
+/// What a policy claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The lease was taken, and this is its tenure.
+    Taken(Tenure),
+    /// This tenure goes on.
+    Kept(Tenure),
+    /// The gate of this tenure is open.
+    Open(Open, Tenure),
+    /// The gate of one who has no tenure is open.
+    Opened(Open),
+}
+
+/// How the refusal of what a call does not grant ends.
+const NOT_GRANTED: &str = "which this call does not grant";
+
 pub(crate) fn denied(what: &str) -> Fault {
-    Fault::Denied(format!("the policy asked {what}, which this call does not grant"))
+    Fault::Denied(format!("the policy asked {what}, {NOT_GRANTED}"))
+}
+
+/// Whether a policy was refused what no sound one asks for.
+pub(crate) fn is_overstep(fault: &Fault) -> bool {
+    matches!(fault, Fault::Denied(text) if text.ends_with(NOT_GRANTED))
 }
 
 /// A policy's words, cut, in the host's log.
@@ -126,9 +157,24 @@ fn say(level: Level, part: &str, message: &str) {
 /// Nothing but a clock: for a call that decides from its arguments.
 pub(crate) struct ClockOnly(pub(crate) Clock);
 
+#[async_trait]
 impl Imports for ClockOnly {
     fn clock(&self) -> Clock {
         self.0.clone()
+    }
+
+    async fn judge(&mut self, claim: Claim) -> Result<(), Lie> {
+        match claim {
+            Claim::Open(open, tenure) if open.epoch != tenure.epoch => {
+                Err(Lie::OtherEpoch { said: open.epoch, known: tenure.epoch })
+            }
+            Claim::Open(open, tenure) if open.until_ns > tenure.until_ns => {
+                Err(Lie::TooLong { by: Steady(open.until_ns).since(Steady(tenure.until_ns)) })
+            }
+            Claim::Open(_, tenure) if matches!(tenure.certainty, Certainty::Doubted(_)) => Err(Lie::Unheld),
+            Claim::Opened(_) => Err(Lie::Unheld),
+            Claim::Open(..) | Claim::Taken(_) | Claim::Kept(_) => Ok(()),
+        }
     }
 }
 
@@ -219,7 +265,10 @@ impl OwnKey {
             return Ok(());
         }
         let key = &self.key;
-        Err(denied(&format!("to write {key:?} at revision {expected}, which is not known to be its own")))
+        // Not beyond what is granted: a sound policy may find a record of its own that is not known for one here.
+        Err(Fault::Denied(format!(
+            "the policy asked to write {key:?} at revision {expected}, which is not known to be its own"
+        )))
     }
 
     /// Keeps the books of one write.
@@ -318,6 +367,18 @@ impl Imports for Standing {
 
     fn moved(&mut self, was: u64, floor: u64) {
         (self.moved)(was, floor);
+    }
+
+    async fn judge(&mut self, claim: Claim) -> Result<(), Lie> {
+        let (tenure, taken) = match claim {
+            Claim::Taken(tenure) => (tenure, true),
+            Claim::Kept(tenure) => (tenure, false),
+            Claim::Open(..) | Claim::Opened(_) => return Ok(()),
+        };
+        // One that cannot be read is found so again, and said, before the lease is believed.
+        let floor = if taken { self.floor.highest().await.unwrap_or(0) } else { 0 };
+        let (epoch, revision, until) = (tenure.epoch, tenure.revision, Steady(tenure.until_ns));
+        self.own.rails().judge(epoch, revision, until, taken.then_some(floor))
     }
 }
 

@@ -1,38 +1,45 @@
-//! A policy loaded: checked, compiled, linked against our world and nothing else, and called.
+//! A policy: a version loaded, which may be swapped for another while it serves, and called.
 //!
 //! Every call gets a fresh instance in a store of its own, which is dropped on the way out: that makes "no
-//! memory between calls" true, and what a trap or a dropped call leaves behind is never entered again.
+//! memory between calls" true, and what a trap or a dropped call leaves behind is never entered again. A call ends on
+//! the version it began with, but for one: what a version on probation fails, the one before it answers.
 
+mod answer;
 mod holds;
 mod load;
 mod runtime;
+mod serving;
+mod version;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmtime::{Store, StoreLimits, Trap};
+use tokio::sync::watch;
+use wasmtime::StoreLimits;
 
 use crate::bindings::{
-    About, Attempt, Closed, Exports, ExportsPre, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal,
-    Request, Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
+    Attempt, Certainty, Closed, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal, Request, Setback,
+    Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
 };
-use crate::imports::Imports;
+use crate::imports::{Claim, Imports};
+use crate::rails::Lie;
 
 pub use load::LoadError;
 pub use runtime::Runtime;
+pub use serving::{Probation, Trial, Verdict};
+pub use version::Version;
+
+use answer::call;
+use serving::Serving;
 
 /// The policy that is built in, as the component's bytes.
 pub const BUILT_IN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.wasm"));
 
-/// A policy that may be called. Cheap to clone; a call ends on the version it began with.
+/// A policy that may be called: whichever version serves. Cheap to clone; clones are the same policy.
 #[derive(Clone)]
 pub struct Policy {
-    runtime: Runtime,
-    exports: ExportsPre<Call>,
-    about: Arc<About>,
-    digest: Arc<str>,
-    size: usize,
+    serving: serving::Shared,
 }
 
 /// What one call's store holds.
@@ -40,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) imports: Box<dyn Imports>,
     /// Time waited for the host and not yet credited.
     pub(crate) waited: Duration,
+    /// The first thing it asked for that the call does not grant.
+    pub(crate) overstepped: Option<String>,
     limits: StoreLimits,
 }
 
@@ -70,6 +79,13 @@ pub enum Misdeed {
     /// Its answer cannot be read, or it broke the component model's rules.
     #[error("{0}")]
     Broke(String),
+    /// It said what cannot be so. Only a version on probation is blamed for it; another is just not believed.
+    #[error("{0}")]
+    Lied(Lie),
+    /// It wrote where the call does not let it. Only a version on probation is blamed for it; for another the
+    /// import is refused, and that is all.
+    #[error("{0}")]
+    Overstepped(String),
 }
 
 impl Policy {
@@ -81,22 +97,50 @@ impl Policy {
         Self::load(runtime, BUILT_IN).await
     }
 
-    /// Its name, version and needs, as it says.
-    #[must_use]
-    pub fn about(&self) -> &About {
-        &self.about
+    /// Load a policy. Compiles off the async threads.
+    ///
+    /// # Errors
+    /// [`LoadError`], one for each step.
+    pub async fn load(runtime: &Runtime, bytes: &[u8]) -> Result<Self, LoadError> {
+        Ok(Self::of(Version::load(runtime, bytes).await?))
     }
 
-    /// The SHA-256 of its bytes, hexadecimal.
+    /// A policy that this version serves for, which is taken for proven.
     #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
+    pub fn of(version: Version) -> Self {
+        Self { serving: Arc::new(Serving::new(version)) }
     }
 
-    /// Its size, bytes.
+    /// The version that serves now.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.size
+    pub fn version(&self) -> Version {
+        self.serving.current().0
+    }
+
+    /// How far the version that serves is, and the one that would serve again, while it is on probation.
+    #[must_use]
+    pub fn trial(&self) -> Option<(Trial, Version)> {
+        self.serving.trial()
+    }
+
+    /// Let a version serve from the next call on: on probation, or as one that is proven. Calls under way end on the
+    /// version that they began with, and every gate is asked anew.
+    ///
+    /// The version is taken as it is: what [`Policies`](crate::policies::Policies) asks of one that is offered is
+    /// not asked here.
+    pub fn swap(&self, version: Version, probation: Option<Probation>) {
+        self.serving.publish(version, probation);
+    }
+
+    /// Told of what becomes of versions on probation, from within the call that decides it; must not block. The first
+    /// one that is set stays.
+    pub fn on_verdict(&self, told: impl Fn(Verdict) + Send + Sync + 'static) {
+        self.serving.on_verdict(Box::new(told));
+    }
+
+    /// Hears of every change of the version that serves.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.serving.changes()
     }
 
     /// Whether the timings fit each other.
@@ -104,9 +148,10 @@ impl Policy {
     /// # Errors
     /// The policy failed.
     pub async fn check(&self, imports: impl Imports + 'static, terms: Terms) -> Called<Result<(), String>> {
-        let mut call = self.instance("lease.check", imports).await?;
-        let answer = call.exports.incumbent_policy_lease().call_check(&mut call.store, terms).await;
-        self.answered("lease.check", answer)
+        call!(self, "lease.check", imports, |call| call
+            .exports
+            .incumbent_policy_lease()
+            .call_check(&mut call.store, terms))
     }
 
     /// Try to take the lease, once.
@@ -121,10 +166,17 @@ impl Policy {
         rule: Vacancy,
         seen: Option<Sighting>,
     ) -> Called<Result<Attempt, Trouble>> {
-        let mut call = self.instance("lease.take", imports).await?;
-        let lease = call.exports.incumbent_policy_lease();
-        let answer = lease.call_take(&mut call.store, terms, who, rule, seen).await;
-        self.answered("lease.take", answer)
+        let claim = |answer: &Result<Attempt, Trouble>| match answer {
+            Ok(Attempt::Taken(tenure)) => Some(Claim::Taken(tenure.clone())),
+            _ => None,
+        };
+        call!(
+            self,
+            "lease.take",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_take(&mut call.store, terms, who, rule, seen),
+            claim
+        )
     }
 
     /// Renew, or find out what became of a renewal.
@@ -138,10 +190,31 @@ impl Policy {
         who: &Identity,
         tenure: &Tenure,
     ) -> Called<Renewal> {
-        let mut call = self.instance("lease.renew", imports).await?;
-        let answer =
-            call.exports.incumbent_policy_lease().call_renew(&mut call.store, terms, who, tenure).await;
-        self.answered("lease.renew", answer)
+        // The version that failed may have written: the next one looks first.
+        let looking = Tenure {
+            certainty: match tenure.certainty {
+                Certainty::Sure => Certainty::Unsure,
+                certainty => certainty,
+            },
+            ..tenure.clone()
+        };
+        let claim = |answer: &Renewal| match answer {
+            Renewal::Kept(tenure)
+            | Renewal::Failed(Setback { tenure, .. })
+            | Renewal::Refused(Setback { tenure, .. })
+            | Renewal::Asked(Setback { tenure, .. }) => Some(Claim::Kept(tenure.clone())),
+            Renewal::Lost(_) => None,
+        };
+        call!(
+            self,
+            "lease.renew",
+            imports,
+            |call| {
+                let tenure = if call.again { &looking } else { tenure };
+                call.exports.incumbent_policy_lease().call_renew(&mut call.store, terms, who, tenure)
+            },
+            claim
+        )
     }
 
     /// Give the lease back.
@@ -154,9 +227,11 @@ impl Policy {
         who: &Identity,
         tenure: &Tenure,
     ) -> Called<ReleaseOutcome> {
-        let mut call = self.instance("lease.release", imports).await?;
-        let answer = call.exports.incumbent_policy_lease().call_release(&mut call.store, who, tenure).await;
-        self.answered("lease.release", answer)
+        call!(self, "lease.release", imports, |call| call.exports.incumbent_policy_lease().call_release(
+            &mut call.store,
+            who,
+            tenure
+        ))
     }
 
     /// Ask whoever holds the lease to give way.
@@ -169,9 +244,11 @@ impl Policy {
         lease: &str,
         by: &str,
     ) -> Called<Result<Request, Trouble>> {
-        let mut call = self.instance("lease.step-down", imports).await?;
-        let answer = call.exports.incumbent_policy_lease().call_step_down(&mut call.store, lease, by).await;
-        self.answered("lease.step-down", answer)
+        call!(self, "lease.step-down", imports, |call| call.exports.incumbent_policy_lease().call_step_down(
+            &mut call.store,
+            lease,
+            by
+        ))
     }
 
     /// Who holds the lease.
@@ -183,9 +260,10 @@ impl Policy {
         imports: impl Imports + 'static,
         lease: &str,
     ) -> Called<Result<Option<Holder>, Trouble>> {
-        let mut call = self.instance("lease.current", imports).await?;
-        let answer = call.exports.incumbent_policy_lease().call_current(&mut call.store, lease).await;
-        self.answered("lease.current", answer)
+        call!(self, "lease.current", imports, |call| call
+            .exports
+            .incumbent_policy_lease()
+            .call_current(&mut call.store, lease))
     }
 
     /// The leases that have a record, those after `after`, `most` at the most.
@@ -198,9 +276,11 @@ impl Policy {
         after: Option<&str>,
         most: u32,
     ) -> Called<Result<Vec<HeldLease>, Trouble>> {
-        let mut call = self.instance("lease.list", imports).await?;
-        let answer = call.exports.incumbent_policy_lease().call_list(&mut call.store, after, most).await;
-        self.answered("lease.list", answer)
+        call!(self, "lease.list", imports, |call| call.exports.incumbent_policy_lease().call_list(
+            &mut call.store,
+            after,
+            most
+        ))
     }
 
     /// Whether acts may pass now.
@@ -212,9 +292,18 @@ impl Policy {
         imports: impl Imports + 'static,
         standing: &Standing,
     ) -> Called<Result<Open, Closed>> {
-        let mut call = self.instance("gate.pass", imports).await?;
-        let answer = call.exports.incumbent_policy_gate().call_pass(&mut call.store, standing).await;
-        self.answered("gate.pass", answer)
+        let claim = |answer: &Result<Open, Closed>| match (answer, standing) {
+            (Ok(open), Standing::Held(tenure)) => Some(Claim::Open(*open, tenure.clone())),
+            (Ok(open), _) => Some(Claim::Opened(*open)),
+            (Err(_), _) => None,
+        };
+        call!(
+            self,
+            "gate.pass",
+            imports,
+            |call| call.exports.incumbent_policy_gate().call_pass(&mut call.store, standing),
+            claim
+        )
     }
 
     /// Whether an act at `epoch` is admitted where `heard` is the highest heard.
@@ -227,61 +316,18 @@ impl Policy {
         heard: u64,
         epoch: u64,
     ) -> Called<Result<u64, u64>> {
-        let mut call = self.instance("gate.admit", imports).await?;
-        let answer = call.exports.incumbent_policy_gate().call_admit(&mut call.store, heard, epoch).await;
-        self.answered("gate.admit", answer)
-    }
-
-    /// A fresh instance, for one call.
-    async fn instance(&self, export: &'static str, imports: impl Imports + 'static) -> Called<Instance> {
-        let turn = self.runtime.turn().await;
-        let mut store = self.runtime.store(Box::new(imports));
-        match self.exports.instantiate_async(&mut store).await {
-            Ok(exports) => Ok(Instance { exports, store, _turn: turn }),
-            Err(why) => Err(self.error(export, &why)),
-        }
-    }
-
-    fn answered<T>(&self, export: &'static str, answer: wasmtime::Result<T>) -> Called<T> {
-        answer.map_err(|why| self.error(export, &why))
-    }
-
-    fn error(&self, export: &'static str, why: &wasmtime::Error) -> PolicyError {
-        let policy = format!("{} {}", self.about.name, self.about.version);
-        PolicyError { policy, export, what: Misdeed::of(why) }
+        call!(self, "gate.admit", imports, |call| call.exports.incumbent_policy_gate().call_admit(
+            &mut call.store,
+            heard,
+            epoch
+        ))
     }
 }
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Policy({} {}, {})", self.about.name, self.about.version, self.digest)
+        write!(f, "Policy({:?})", self.version())
     }
 }
 
 type Called<T> = Result<T, PolicyError>;
-
-struct Instance {
-    exports: Exports,
-    store: Store<Call>,
-    /// Given up after the store is dropped.
-    _turn: runtime::Turn,
-}
-
-impl Misdeed {
-    fn of(why: &wasmtime::Error) -> Self {
-        match why.downcast_ref::<Trap>() {
-            Some(Trap::Interrupt) => Self::Overran,
-            Some(Trap::UnreachableCodeReached) => Self::Trapped("it panicked".into()),
-            Some(Trap::AllocationTooLarge) => Self::OutOfMemory,
-            Some(trap) => Self::Trapped(trap.to_string()),
-            None => {
-                let words = format!("{why:#}");
-                if words.contains("forcing trap when growing") {
-                    Self::OutOfMemory
-                } else {
-                    Self::Broke(words)
-                }
-            }
-        }
-    }
-}

@@ -62,6 +62,15 @@ pub enum Lie {
         /// What is known; zero when it cannot have one.
         known: u64,
     },
+    /// A gate open for longer than the write it rests on allows.
+    #[error("it answered a gate open for {by:?} longer than its write allows")]
+    TooLong {
+        /// How much longer.
+        by: Duration,
+    },
+    /// A gate open for one who holds nothing.
+    #[error("it opened the gate of one who does not hold the lease")]
+    Unheld,
     /// An epoch that may have been issued before.
     #[error("it answered epoch {said}, which is not above {floor}, the highest that was issued")]
     BelowFloor {
@@ -175,6 +184,12 @@ impl Rails {
         until: Steady,
         floor: u64,
     ) -> Result<Steady, Lie> {
+        let cut = self.may_take(epoch, revision, until, floor)?;
+        self.epoch = Some(epoch);
+        Ok(cut)
+    }
+
+    fn may_take(&self, epoch: u64, revision: u64, until: Steady, floor: u64) -> Result<Steady, Lie> {
         let cut = self.cut(revision, until)?;
         if !self.owns(epoch) || epoch > revision {
             return Err(Lie::OtherEpoch { said: epoch, known: 0 });
@@ -182,7 +197,6 @@ impl Rails {
         if epoch <= floor {
             return Err(Lie::BelowFloor { said: epoch, floor });
         }
-        self.epoch = Some(epoch);
         Ok(cut)
     }
 
@@ -193,6 +207,24 @@ impl Rails {
             return Err(Lie::OtherEpoch { said: epoch, known });
         }
         self.cut(revision, until)
+    }
+
+    /// Whether a tenure can be so: one just taken, above this floor, or one that goes on.
+    pub(crate) fn judge(
+        &self,
+        epoch: u64,
+        revision: u64,
+        until: Steady,
+        taken_above: Option<u64>,
+    ) -> Result<(), Lie> {
+        let allowed = match taken_above {
+            None => self.believe(epoch, revision, Steady(u64::MAX))?,
+            Some(floor) => self.may_take(epoch, revision, Steady(u64::MAX), floor)?,
+        };
+        if until > allowed {
+            return Err(Lie::TooLong { by: until.since(allowed) });
+        }
+        Ok(())
     }
 
     /// Whether a write was sent whose answer is not known.

@@ -15,7 +15,7 @@ use super::exit::Exit;
 
 /// `incumbent policy inspect`.
 pub(crate) async fn inspect(args: &PolicyInspect, as_json: bool) -> anyhow::Result<ExitCode> {
-    let policy = load(&Runtime::new()?, args.file.as_deref()).await?;
+    let policy = load(&Runtime::new()?, args.file.as_deref()).await?.version();
     let about = policy.about();
     if as_json {
         println!(

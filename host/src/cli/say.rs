@@ -47,6 +47,7 @@ fn to_json(lease: &str, event: &Event) -> Value {
         Event::Renewed { .. } => ("renewed", None),
         Event::RenewalFailed { .. } => ("renewal-failed", None),
         Event::Refused { .. } => ("refused", None),
+        Event::Shut { .. } => ("shut", None),
         Event::Asked { .. } => ("asked", None),
         Event::Lost { epoch, .. } => ("lost", Some(epoch)),
         Event::Released { epoch, outcome: Released::GivenBack } => ("given-back", Some(epoch)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bindings::{Holder, Loss, PolicyFault, Trouble};
 use crate::lease::event::{Ended, loss};
-use crate::policy::PolicyError;
+use crate::policy::{Misdeed, PolicyError};
 use crate::rails::Lie;
 use crate::store::Fault;
 
@@ -60,7 +60,7 @@ pub enum LeaseError {
     FloorUnmoved(Fault),
     /// The policy failed.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(PolicyError),
     /// The policy said what cannot be so.
     #[error("the policy is not believed: {0}")]
     Lied(#[from] Lie),
@@ -88,6 +88,15 @@ impl LeaseError {
                 matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_))
             }
             _ => false,
+        }
+    }
+}
+
+impl From<PolicyError> for LeaseError {
+    fn from(why: PolicyError) -> Self {
+        match why.what {
+            Misdeed::Lied(lie) => Self::Lied(lie),
+            _ => Self::Policy(why),
         }
     }
 }

@@ -49,6 +49,11 @@ pub enum Event {
         /// What happened.
         why: String,
     },
+    /// Another version of the policy keeps the gate shut.
+    Shut {
+        /// What it says.
+        why: String,
+    },
     /// An operator asks to give way: the gate is shut, and the lease is not renewed any more.
     Asked {
         /// Who that is.
@@ -111,6 +116,7 @@ impl fmt::Display for Event {
             Self::Renewed { .. } => write!(f, "renewed"),
             Self::RenewalFailed { why, .. } => write!(f, "renewal failed, trying again: {why}"),
             Self::Refused { why } => write!(f, "gate shut, looking why: {why}"),
+            Self::Shut { why } => write!(f, "gate shut: {why}"),
             Self::Asked { by, .. } => write!(f, "asked to give way by {by}: gate shut"),
             Self::Lost { epoch, loss: why } => write!(f, "lost (epoch {epoch}): {}", loss(why)),
             Self::Released { epoch, outcome } => match outcome {

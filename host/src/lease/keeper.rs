@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::bindings::{Certainty, Loss, ReleaseOutcome, Renewal, Setback, Tenure};
@@ -26,6 +26,8 @@ pub(super) struct Keeper {
     shared: Arc<Shared>,
     tenure: Tenure,
     next: Steady,
+    /// Of the policy's version.
+    changes: watch::Receiver<u64>,
 }
 
 /// What the lease object may ask of its keeper; each is answered when it is done. The end of these is the end
@@ -57,7 +59,8 @@ enum Step {
 impl Keeper {
     pub(super) fn new(shared: Arc<Shared>, tenure: Tenure) -> Self {
         let next = sent(&shared, &tenure).plus(shared.first_renewal);
-        Self { shared, tenure, next }
+        let changes = shared.policy.changes();
+        Self { shared, tenure, next, changes }
     }
 
     /// Until the lease is over.
@@ -86,6 +89,8 @@ impl Keeper {
         let answer = tokio::select! {
             () = sleep(due.since(self.shared.clock.now())) => None,
             Some(answer) = asked.recv() => Some(answer),
+            // The sender lives as long as the policy.
+            Ok(()) = self.changes.changed() => return self.ask_anew().await,
         };
         let step = self.renew().await;
         if let Some(answer) = answer {
@@ -177,6 +182,16 @@ impl Keeper {
             }
             Err(why) => self.failed(why.to_string()),
         }
+    }
+
+    /// Another version serves: the gate is asked anew, and a stricter answer counts at once. It was not shut for that.
+    async fn ask_anew(&mut self) -> Step {
+        let shared = self.shared.clone();
+        let is_shut = matches!(self.tenure.certainty, Certainty::Doubted(_));
+        if !is_shut && let Err(why) = shared.publish(&self.tenure).await {
+            (shared.on_event)(&Event::Shut { why: why.to_string() });
+        }
+        Step::Again
     }
 
     /// Not renewed, and not lost while `until` lies ahead.

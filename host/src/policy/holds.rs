@@ -2,7 +2,7 @@
 
 use crate::bindings::{Admitted, Building, Kept, PolicyFault, Report, Verdict};
 use crate::imports::Imports;
-use crate::policy::{Called, Policy};
+use crate::policy::{Called, Policy, call};
 
 impl Policy {
     /// Whether a delivery builds.
@@ -10,9 +10,10 @@ impl Policy {
     /// # Errors
     /// The policy failed.
     pub async fn assess(&self, imports: impl Imports + 'static) -> Called<Result<Verdict, PolicyFault>> {
-        let mut call = self.instance("holds.assess", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_assess(&mut call.store).await;
-        self.answered("holds.assess", answer)
+        call!(self, "holds.assess", imports, |call| call
+            .exports
+            .incumbent_policy_holds()
+            .call_assess(&mut call.store))
     }
 
     /// Take the oldest check of these queues under the one let-through key, when it has waited `after_ns`,
@@ -28,10 +29,10 @@ impl Policy {
         after_ns: u64,
         within_ns: u64,
     ) -> Called<Result<Option<Admitted>, PolicyFault>> {
-        let mut call = self.instance("holds.let-one-through", imports).await?;
-        let holds = call.exports.incumbent_policy_holds();
-        let answer = holds.call_let_one_through(&mut call.store, queues, builder, after_ns, within_ns).await;
-        self.answered("holds.let-one-through", answer)
+        call!(self, "holds.let-one-through", imports, |call| {
+            let holds = call.exports.incumbent_policy_holds();
+            holds.call_let_one_through(&mut call.store, queues, builder, after_ns, within_ns)
+        })
     }
 
     /// Keep the let-through key, taken at `since` and known at `revision`.
@@ -45,10 +46,12 @@ impl Policy {
         since: &str,
         revision: u64,
     ) -> Called<Result<Kept, PolicyFault>> {
-        let mut call = self.instance("holds.keep", imports).await?;
-        let holds = call.exports.incumbent_policy_holds();
-        let answer = holds.call_keep(&mut call.store, builder, since, revision).await;
-        self.answered("holds.keep", answer)
+        call!(self, "holds.keep", imports, |call| call.exports.incumbent_policy_holds().call_keep(
+            &mut call.store,
+            builder,
+            since,
+            revision
+        ))
     }
 
     /// Drop the let-through key, known at `revision`; a key that moved is left alone.
@@ -60,9 +63,10 @@ impl Policy {
         imports: impl Imports + 'static,
         revision: u64,
     ) -> Called<Result<(), PolicyFault>> {
-        let mut call = self.instance("holds.drop", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_drop(&mut call.store, revision).await;
-        self.answered("holds.drop", answer)
+        call!(self, "holds.drop", imports, |call| call
+            .exports
+            .incumbent_policy_holds()
+            .call_drop(&mut call.store, revision))
     }
 
     /// Why checks wait.
@@ -70,9 +74,10 @@ impl Policy {
     /// # Errors
     /// The policy failed.
     pub async fn holds_status(&self, imports: impl Imports + 'static) -> Called<Result<Report, PolicyFault>> {
-        let mut call = self.instance("holds.status", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_status(&mut call.store).await;
-        self.answered("holds.status", answer)
+        call!(self, "holds.status", imports, |call| call
+            .exports
+            .incumbent_policy_holds()
+            .call_status(&mut call.store))
     }
 
     /// A plan's build phase begins, or goes on under a new controller.
@@ -84,9 +89,10 @@ impl Policy {
         imports: impl Imports + 'static,
         plan: &str,
     ) -> Called<Result<Building, PolicyFault>> {
-        let mut call = self.instance("holds.begin", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_begin(&mut call.store, plan).await;
-        self.answered("holds.begin", answer)
+        call!(self, "holds.begin", imports, |call| call
+            .exports
+            .incumbent_policy_holds()
+            .call_begin(&mut call.store, plan))
     }
 
     /// A plan still builds.
@@ -99,9 +105,11 @@ impl Policy {
         plan: &str,
         known: &Building,
     ) -> Called<Result<Kept, PolicyFault>> {
-        let mut call = self.instance("holds.seen", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_seen(&mut call.store, plan, known).await;
-        self.answered("holds.seen", answer)
+        call!(self, "holds.seen", imports, |call| call.exports.incumbent_policy_holds().call_seen(
+            &mut call.store,
+            plan,
+            known
+        ))
     }
 
     /// A plan's build phase ended; a key that moved is left alone.
@@ -114,8 +122,10 @@ impl Policy {
         plan: &str,
         revision: u64,
     ) -> Called<Result<(), PolicyFault>> {
-        let mut call = self.instance("holds.end", imports).await?;
-        let answer = call.exports.incumbent_policy_holds().call_end(&mut call.store, plan, revision).await;
-        self.answered("holds.end", answer)
+        call!(self, "holds.end", imports, |call| call.exports.incumbent_policy_holds().call_end(
+            &mut call.store,
+            plan,
+            revision
+        ))
     }
 }

@@ -10,7 +10,7 @@ use crate::bindings::{About, ExportsPre};
 use crate::clock::Clock;
 use crate::imports::ClockOnly;
 use crate::limits;
-use crate::policy::{Misdeed, Policy, Runtime};
+use crate::policy::{Misdeed, Runtime, Version};
 
 /// A policy's name and version, bytes.
 const NAME_BYTES: usize = 100;
@@ -35,7 +35,7 @@ pub enum LoadError {
     Undescribed(String),
 }
 
-impl Policy {
+impl Version {
     /// Load a policy. Compiles off the async threads.
     ///
     /// # Errors
@@ -56,24 +56,28 @@ impl Policy {
             .and_then(ExportsPre::new)
             .map_err(|why| LoadError::OtherWorld(format!("{why:#}")))?;
         let nobody = About { name: "not yet described".into(), version: String::new(), needs: Vec::new() };
-        let mut policy = Self {
+        let mut version = Self {
             runtime: runtime.clone(),
             exports,
             about: Arc::new(nobody),
             digest: hex(&Sha256::digest(bytes)).into(),
             size: bytes.len(),
         };
-        policy.about =
-            Arc::new(policy.describe().await.map_err(|what| LoadError::Undescribed(what.to_string()))?);
-        Ok(policy)
+        version.about =
+            Arc::new(version.describe().await.map_err(|what| LoadError::Undescribed(what.to_string()))?);
+        Ok(version)
     }
 
     async fn describe(&self) -> Result<About, Misdeed> {
-        let mut call =
-            self.instance("describe", ClockOnly(Clock::machine())).await.map_err(|failed| failed.what)?;
-        let describe = call.exports.incumbent_policy_describe();
-        let answer = describe.call_describe(&mut call.store).await;
-        let about = self.answered("describe", answer).map_err(|failed| failed.what)?;
+        let imports = Box::new(ClockOnly(Clock::machine()));
+        let ended = match self.begin(imports, false).await {
+            Ok(mut call) => {
+                let answer = call.exports.incumbent_policy_describe().call_describe(&mut call.store).await;
+                call.end(answer)
+            }
+            Err(ended) => ended,
+        };
+        let about = ended.answer?;
         let short =
             |text: &str| !text.is_empty() && text.len() <= NAME_BYTES && !text.contains(char::is_control);
         if !short(&about.name) || !short(&about.version) || !about.needs.iter().all(|need| short(need)) {

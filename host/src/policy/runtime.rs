@@ -84,7 +84,10 @@ impl Runtime {
             .instances(16)
             .trap_on_grow_failure(true)
             .build();
-        let mut store = Store::new(&self.shared.engine, Call { imports, waited: Duration::ZERO, limits });
+        let mut store = Store::new(
+            &self.shared.engine,
+            Call { imports, waited: Duration::ZERO, overstepped: None, limits },
+        );
         store.limiter(|call| &mut call.limits);
         store.set_hostcall_fuel(limits::HOST_CALL_BYTES);
         store.set_epoch_deadline(ticks(limits::COMPUTING));

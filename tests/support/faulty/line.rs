@@ -40,6 +40,8 @@ struct State {
     nth: Vec<(Kind, usize, Fate)>,
     always: HashMap<Kind, Fate>,
     held_back: VecDeque<HeldBack>,
+    /// Whether everything takes a few turns of the runtime.
+    dawdles: bool,
     /// What reads answer instead of what is there.
     frozen: HashMap<String, Reading>,
 }
@@ -77,6 +79,17 @@ impl Line {
         state.nth.clear();
         state.always.clear();
         state.frozen.clear();
+    }
+
+    /// Everything takes a few turns of the runtime from now on, on its way and on the way back.
+    pub fn dawdle(&self) {
+        self.state().dawdles = true;
+    }
+
+    async fn turns(&self) {
+        if self.state().dawdles {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Reads of this key answer from now on what one would answer now.
@@ -145,6 +158,7 @@ impl Line {
     /// `Ok` when nothing befalls this read.
     async fn reading(&self, kind: Kind, key: &str) -> Result<(), Fault> {
         self.faulty.note(&self.op(kind, key, None, None));
+        self.turns().await;
         let Some(fate) = self.fate(kind) else { return Ok(()) };
         self.hit();
         match fate {
@@ -158,11 +172,13 @@ impl Line {
 
     async fn write(&self, op: Op) -> Result<Write, Fault> {
         let index = self.faulty.note(&op);
+        self.turns().await;
         let lost = || Err(Fault::Unknown(format!("no answer to a {:?}", op.kind)));
         match self.fate(op.kind) {
             None => {
                 let answer = self.faulty.apply(&op).await;
                 self.faulty.won(index, &answer);
+                self.turns().await;
                 answer
             }
             Some(Fate::AnswerLost) => {

@@ -1,0 +1,63 @@
+//! One call and its answer, by whichever version serves.
+
+use crate::imports::{Claim, Imports};
+use crate::policy::version::Ended;
+use crate::policy::{Called, Misdeed, Policy, Version};
+
+/// One call, by the version that serves.
+macro_rules! call {
+    ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr) => {
+        call!($policy, $export, $imports, |$call| $run, |_| None)
+    };
+    ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr, $claim:expr) => {{
+        let mut imports: Box<dyn Imports> = Box::new($imports);
+        let mut again = false;
+        loop {
+            let (version, on_trial) = $policy.serving.current();
+            let ended = match version.begin(imports, again).await {
+                Ok(mut $call) => {
+                    let answer = $run.await;
+                    $call.end(answer)
+                }
+                Err(ended) => ended,
+            };
+            match $policy.judged(($export, &version, on_trial), ended, $claim, again).await {
+                Ok(answer) => break answer,
+                Err(back) => (imports, again) = (back, true),
+            }
+        }
+    }};
+}
+pub(super) use call;
+
+impl Policy {
+    /// What becomes of a call that ended: its answer, or another try. One that a version on probation failed is
+    /// answered by the version before it.
+    pub(super) async fn judged<T>(
+        &self,
+        (export, version, on_trial): (&'static str, &Version, bool),
+        ended: Ended<T>,
+        claim: impl Fn(&T) -> Option<Claim>,
+        again: bool,
+    ) -> Result<Called<T>, Box<dyn Imports>> {
+        let mut imports = ended.imports;
+        let misdeed = match &ended.answer {
+            Err(misdeed) => Some(misdeed.clone()),
+            Ok(_) if !on_trial => None,
+            Ok(answer) => match (ended.overstepped, claim(answer)) {
+                (Some(what), _) => Some(Misdeed::Overstepped(what)),
+                (None, Some(claim)) => imports.judge(claim).await.err().map(Misdeed::Lied),
+                (None, None) => None,
+            },
+        };
+        let Some(what) = misdeed else {
+            if on_trial {
+                self.serving.clean(version);
+            }
+            return Ok(ended.answer.map_err(|what| version.error(export, what)));
+        };
+        let why = version.error(export, what);
+        // Tried again once only: the version before it is proven.
+        if self.serving.blame(version, &why) && !again { Err(imports) } else { Ok(Err(why)) }
+    }
+}

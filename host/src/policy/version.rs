@@ -1,0 +1,116 @@
+//! One policy as it was loaded: compiled, linked, and called in a fresh instance each time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use wasmtime::{Store, Trap};
+
+use crate::bindings::{About, Exports, ExportsPre};
+use crate::imports::Imports;
+use crate::policy::runtime::Turn;
+use crate::policy::{Call, Misdeed, PolicyError, Runtime};
+
+/// A policy that was loaded. Cheap to clone.
+#[derive(Clone)]
+pub struct Version {
+    pub(super) runtime: Runtime,
+    pub(super) exports: ExportsPre<Call>,
+    pub(super) about: Arc<About>,
+    pub(super) digest: Arc<str>,
+    pub(super) size: usize,
+}
+
+/// An instance, for one call.
+pub(super) struct Instance {
+    pub(super) exports: Exports,
+    pub(super) store: Store<Call>,
+    /// Whether another version failed the same call before.
+    pub(super) again: bool,
+    turn: Turn,
+}
+
+/// How a call ended, and what it leaves.
+pub(super) struct Ended<T> {
+    pub(super) answer: Result<T, Misdeed>,
+    /// What it was given, for another version to answer instead.
+    pub(super) imports: Box<dyn Imports>,
+    /// What it asked for and was not granted.
+    pub(super) overstepped: Option<String>,
+}
+
+impl Version {
+    /// Its name, version and needs, as it says.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The SHA-256 of its bytes, hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Its size, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A fresh instance.
+    pub(super) async fn begin<T>(
+        &self,
+        imports: Box<dyn Imports>,
+        again: bool,
+    ) -> Result<Instance, Ended<T>> {
+        let turn = self.runtime.turn().await;
+        let mut store = self.runtime.store(imports);
+        match self.exports.instantiate_async(&mut store).await {
+            Ok(exports) => Ok(Instance { exports, store, again, turn }),
+            Err(why) => Err(ended(store, turn, Err(why))),
+        }
+    }
+
+    pub(super) fn error(&self, export: &'static str, what: Misdeed) -> PolicyError {
+        PolicyError { policy: format!("{} {}", self.about.name, self.about.version), export, what }
+    }
+}
+
+impl Instance {
+    /// The call's end; the instance is dropped.
+    pub(super) fn end<T>(self, answer: wasmtime::Result<T>) -> Ended<T> {
+        ended(self.store, self.turn, answer)
+    }
+}
+
+fn ended<T>(store: Store<Call>, turn: Turn, answer: wasmtime::Result<T>) -> Ended<T> {
+    let Call { imports, overstepped, .. } = store.into_data();
+    // Given up after the store is gone.
+    drop(turn);
+    Ended { answer: answer.map_err(|why| Misdeed::of(&why)), imports, overstepped }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({} {}, {})", self.about.name, self.about.version, self.digest)
+    }
+}
+
+impl Misdeed {
+    fn of(why: &wasmtime::Error) -> Self {
+        match why.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt) => Self::Overran,
+            Some(Trap::UnreachableCodeReached) => Self::Trapped("it panicked".into()),
+            Some(Trap::AllocationTooLarge) => Self::OutOfMemory,
+            Some(trap) => Self::Trapped(trap.to_string()),
+            None => {
+                let words = format!("{why:#}");
+                if words.contains("forcing trap when growing") {
+                    Self::OutOfMemory
+                } else {
+                    Self::Broke(words)
+                }
+            }
+        }
+    }
+}
