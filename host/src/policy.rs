@@ -5,6 +5,7 @@
 
 mod holds;
 mod load;
+pub mod rehearsal;
 mod runtime;
 
 use std::fmt;

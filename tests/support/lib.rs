@@ -4,10 +4,10 @@
 pub mod command;
 pub mod faulty;
 pub mod guests;
+pub mod native;
 pub mod nats;
 pub mod proxy;
 pub mod running;
-pub mod script;
 pub mod seat;
 pub mod site;
 pub mod world;
