@@ -26,6 +26,8 @@ mod lease_take;
 mod lease_vacancy;
 mod queue_contract;
 mod rails;
+mod rehearsal;
+mod rehearsal_misdeeds;
 mod run_command;
 mod run_takeover;
 mod store_contract;

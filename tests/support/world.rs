@@ -59,6 +59,8 @@ pub struct World {
     pub clock: Clock,
     /// The store.
     pub faulty: Faulty,
+    /// Who decides, for everybody who stands from now on.
+    pub policy: Policy,
     /// The floor, shared by all instances unless they are given another.
     pub floor: Arc<dyn Floor>,
     stands: Mutex<Vec<Weak<Lease>>>,
@@ -80,7 +82,7 @@ impl World {
     /// # Panics
     /// The bucket cannot be made.
     pub async fn with_ttl(ttl: Duration) -> Self {
-        policy().await;
+        let policy = policy().await.clone();
         let (standstill, moves) = oneshot::channel::<()>();
         drop(tokio::task::spawn_blocking(|| moves.blocking_recv()));
         let clock = Clock::by_hand(Steady(3_600_000_000_000));
@@ -91,7 +93,7 @@ impl World {
             memory.drop_bucket(name);
         });
         let floor: Arc<dyn Floor> = Arc::new(MemoryFloor::default());
-        Self { clock, faulty, floor, stands: Mutex::default(), _standstill: standstill }
+        Self { clock, faulty, policy, floor, stands: Mutex::default(), _standstill: standstill }
     }
 
     /// An instance of this name stands for the lease.
@@ -121,7 +123,7 @@ impl World {
         options.on_event = Arc::new(move |event| told.push(event));
         change(&mut options);
         let line = self.faulty.line(who);
-        let lease = Arc::new(Lease::open(policy().await, &line, BUCKET, options).await?);
+        let lease = Arc::new(Lease::open(&self.policy, &line, BUCKET, options).await?);
         self.stands.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&lease));
         Ok(Stand { lease, line, events })
     }
