@@ -1,4 +1,5 @@
-//! The decision tables: `decisions/*.txt`, each block run natively and through the built-in component.
+//! The decision tables: `decisions/*.txt`, each block run natively and through the built-in component, exactly. The
+//! host carries them too, for the rehearsal of other policies: one more is named in its `rehearsal/table.rs` as well.
 //!
 //! A block is separated from the next one by an empty line. It has `#` lines that say what is shown, a command,
 //! the imports' answers in order, `----`, then what was asked of the imports and what was decided.

@@ -11,11 +11,12 @@
 //! * **Stricter is allowed** in two places: `renew` may say `lost` where the table says failed or refused, and may stop
 //!   asking on the way there; `pass` may refuse where the table says open.
 //!
-//! Passing proves that a policy knows the cases; it is no defence against one that only pretends to. That are the
-//! guard rails, and the sandbox.
+//! Passing proves that a policy knows the cases; it is no defence against one that only pretends to. The guard
+//! rails are, and the sandbox.
 
 mod calls;
 mod component;
+// Hidden: for the tests, which play the same scenes natively.
 #[doc(hidden)]
 pub mod parse;
 mod script;
@@ -28,8 +29,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::policy::{Misdeed, Policy};
 
+#[doc(hidden)]
 pub use component::Undecided;
+#[doc(hidden)]
 pub use script::Script;
+#[doc(hidden)]
 pub use table::{Line, Scene, TABLES};
 
 /// What is told of one text, bytes. A scene in a table has some 2 KB at the most.

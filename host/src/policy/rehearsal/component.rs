@@ -1,12 +1,20 @@
 //! A decision made by a policy component, over the same script.
 
-use crate::policy::rehearsal::parse::{self, Args};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::clock::{Clock, nanos};
+use crate::imports::{Ask, Imports, Level, Role};
+use crate::limits;
+use crate::policy::rehearsal::calls;
+use crate::policy::rehearsal::parse::{self, Args, ask, count, done, info, keys, reading, taken, write};
 use crate::policy::rehearsal::script::Script;
 use crate::policy::rehearsal::table::Scene;
 use crate::policy::{Policy, PolicyError};
+use crate::store::{BucketInfo, Fault, Reading, Write};
 
 #[path = "words.rs"]
-#[allow(clippy::duplicate_mod, reason = "one text over two families of types")]
 mod words;
 
 mod types {
@@ -118,4 +126,76 @@ async fn decide(
     };
     std::mem::take(args).end()?;
     Ok(outcome)
+}
+
+#[async_trait]
+impl Imports for Script {
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn log(&mut self, level: Level, target: &str, message: &str) {
+        if self.logs {
+            let level = format!("{level:?}").to_lowercase();
+            self.note(&calls::log(&level, target, message));
+            return;
+        }
+        // What a candidate says over a mocked host is no news of this one, whatever level it chose.
+        let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+        let (part, message) =
+            (cut(target, limits::LOG_TARGET_CHARS), cut(message, limits::LOG_MESSAGE_CHARS));
+        tracing::debug!(target: "incumbent::policy", part, "in a rehearsal: {message}");
+    }
+
+    async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
+        self.answer(&calls::get(bucket, key), "get", reading).await
+    }
+
+    async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
+        self.answer(&calls::create(bucket, key, value), "create", write).await
+    }
+
+    async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
+        self.answer(&calls::update(bucket, key, value, expected), "update", write).await
+    }
+
+    async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
+        self.answer(&calls::delete(bucket, key, expected), "delete", write).await
+    }
+
+    async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
+        self.answer(&calls::keys(bucket, after, most), "keys", keys).await
+    }
+
+    async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
+        self.answer(&calls::info(bucket), "info", info).await
+    }
+
+    async fn last_sequence(&mut self) -> Result<u64, Fault> {
+        self.answer(calls::LAST_SEQUENCE, "last-sequence", count).await
+    }
+
+    async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
+        self.answer(&calls::purge_below(sequence), "purged", count).await
+    }
+
+    async fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
+        self.answer(&calls::oldest_waiting(queue), "oldest", ask).await
+    }
+
+    async fn take(&mut self, queue: &str, within: Duration) -> Result<Option<(u64, Ask)>, Fault> {
+        self.answer(&calls::fetch(queue, nanos(within)), "fetched", taken).await
+    }
+
+    async fn hand_back(&mut self, ticket: u64, delay: Duration) -> Result<(), Fault> {
+        self.answer(&calls::hand_back(ticket, nanos(delay)), "handed-back", done).await
+    }
+
+    async fn floor(&mut self) -> Result<u64, Fault> {
+        self.answer(calls::FLOOR, "floor", count).await
+    }
+
+    fn moved(&mut self, was: u64, floor: u64) {
+        self.note(&calls::moved(was, floor));
+    }
 }

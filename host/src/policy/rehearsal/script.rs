@@ -10,16 +10,12 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Steady, nanos};
-use crate::imports::{Ask, Imports, Level, Role};
-use crate::limits;
-use crate::policy::rehearsal::calls;
-use crate::policy::rehearsal::parse::{ask, count, done, info, keys, reading, taken, time, time_text, write};
+use crate::clock::{Clock, Steady};
+use crate::policy::rehearsal::parse::{time, time_text};
 use crate::policy::rehearsal::table::Line;
-use crate::store::{BucketInfo, Fault, Reading, Write};
+use crate::store::Fault;
 
 /// When a script begins unless it says otherwise.
 const BEGINNING: Steady = Steady(100_000_000_000);
@@ -30,10 +26,10 @@ const TRANSCRIPT_BYTES: usize = 256 << 10;
 /// One run of a script. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Script {
-    clock: Clock,
+    pub(super) clock: Clock,
     state: Arc<Mutex<State>>,
     broke: Arc<Notify>,
-    logs: bool,
+    pub(super) logs: bool,
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +93,7 @@ impl Script {
     }
 
     /// Writes down a call that needs no answer.
-    fn note(&self, call: &str) {
+    pub(super) fn note(&self, call: &str) {
         let now = time_text(self.clock.now().0);
         let mut state = self.state();
         if state.transcript.len() + call.len() > TRANSCRIPT_BYTES {
@@ -110,7 +106,7 @@ impl Script {
 
     /// Writes down a call and gives the next answer, which must begin with this word. None is given once the
     /// script broke, so that nothing is decided, nor asked without end.
-    async fn answer<T>(
+    pub(super) async fn answer<T>(
         &self,
         call: &str,
         word: &str,
@@ -177,77 +173,5 @@ impl Script {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl Imports for Script {
-    fn clock(&self) -> Clock {
-        self.clock.clone()
-    }
-
-    fn log(&mut self, level: Level, target: &str, message: &str) {
-        if self.logs {
-            let level = format!("{level:?}").to_lowercase();
-            self.note(&calls::log(&level, target, message));
-            return;
-        }
-        // What a candidate says over a mocked host is no news of this one, whatever level it chose.
-        let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
-        let (part, message) =
-            (cut(target, limits::LOG_TARGET_CHARS), cut(message, limits::LOG_MESSAGE_CHARS));
-        tracing::debug!(target: "incumbent::policy", part, "in a rehearsal: {message}");
-    }
-
-    async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
-        self.answer(&calls::get(bucket, key), "get", reading).await
-    }
-
-    async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
-        self.answer(&calls::create(bucket, key, value), "create", write).await
-    }
-
-    async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
-        self.answer(&calls::update(bucket, key, value, expected), "update", write).await
-    }
-
-    async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
-        self.answer(&calls::delete(bucket, key, expected), "delete", write).await
-    }
-
-    async fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
-        self.answer(&calls::keys(bucket, after, most), "keys", keys).await
-    }
-
-    async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
-        self.answer(&calls::info(bucket), "info", info).await
-    }
-
-    async fn last_sequence(&mut self) -> Result<u64, Fault> {
-        self.answer(calls::LAST_SEQUENCE, "last-sequence", count).await
-    }
-
-    async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
-        self.answer(&calls::purge_below(sequence), "purged", count).await
-    }
-
-    async fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
-        self.answer(&calls::oldest_waiting(queue), "oldest", ask).await
-    }
-
-    async fn take(&mut self, queue: &str, within: Duration) -> Result<Option<(u64, Ask)>, Fault> {
-        self.answer(&calls::fetch(queue, nanos(within)), "fetched", taken).await
-    }
-
-    async fn hand_back(&mut self, ticket: u64, delay: Duration) -> Result<(), Fault> {
-        self.answer(&calls::hand_back(ticket, nanos(delay)), "handed-back", done).await
-    }
-
-    async fn floor(&mut self) -> Result<u64, Fault> {
-        self.answer(calls::FLOOR, "floor", count).await
-    }
-
-    fn moved(&mut self, was: u64, floor: u64) {
-        self.note(&calls::moved(was, floor));
     }
 }
