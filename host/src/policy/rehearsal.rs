@@ -36,7 +36,7 @@ pub use script::Script;
 #[doc(hidden)]
 pub use table::{Line, Scene, TABLES};
 
-/// What is told of one text, bytes. A scene in a table has some 2 KB at the most.
+/// What is told of one text, bytes. What a scene expects is below 1 KB.
 const TOLD_BYTES: usize = 2 << 10;
 
 /// What a policy that passed has played.
@@ -97,7 +97,7 @@ impl std::fmt::Display for Place {
 ///
 /// It plays off the async threads, so that a candidate that computes for long holds nobody up. When this future is
 /// dropped, the rehearsal ends with the scene that is under way. A call that does not end is stopped as any call
-/// is, so the time may be over by up to [`COMPUTING`](crate::limits::COMPUTING) in the background.
+/// is, so in the background it may go on for up to [`COMPUTING`](crate::limits::COMPUTING) more.
 ///
 /// # Errors
 /// [`RehearsalError`]: the first scene that it does not pass.

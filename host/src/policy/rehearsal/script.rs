@@ -20,7 +20,7 @@ use crate::store::Fault;
 /// When a script begins unless it says otherwise.
 const BEGINNING: Steady = Steady(100_000_000_000);
 
-/// What is written down of one run, bytes. The longest one in a table has some 2 KB.
+/// What is written down of one run, bytes. The longest one in a table is below 1 KB.
 const TRANSCRIPT_BYTES: usize = 256 << 10;
 
 /// One run of a script. Clones share it.
