@@ -28,6 +28,8 @@ mod lease_vacancy;
 mod operator_command;
 mod queue_contract;
 mod rails;
+mod rehearsal;
+mod rehearsal_misdeeds;
 mod run_command;
 mod run_takeover;
 mod store_contract;

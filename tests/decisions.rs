@@ -1,4 +1,5 @@
-//! The decision tables: `decisions/*.txt`, each block run natively and through the built-in component.
+//! The decision tables: `decisions/*.txt`, each block run natively and through the built-in component, exactly. The
+//! host carries them too, for the rehearsal of other policies: one more is named in its `rehearsal/table.rs` as well.
 //!
 //! A block is separated from the next one by an empty line. It has `#` lines that say what is shown, a command,
 //! the imports' answers in order, `----`, then what was asked of the imports and what was decided.
@@ -11,8 +12,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use incumbent::policy::rehearsal::{Scene, Script, TABLES as BUILT_IN};
 use incumbent::{Policy, Runtime};
-use incumbent_tests::script::{Args, Line, Script, decide_natively, decide_through_the_component};
+use incumbent_tests::native;
 use tokio::sync::OnceCell;
 
 macro_rules! tables {
@@ -38,6 +40,7 @@ fn every_table_is_run() -> Result<()> {
     }
     files.sort();
     assert_eq!(files, TABLES);
+    assert!(BUILT_IN.iter().map(|(table, _)| table).eq(TABLES), "the host rehearses other tables");
     Ok(())
 }
 
@@ -45,19 +48,19 @@ async fn run(table: &str) -> Result<()> {
     let path = folder().join(format!("{table}.txt"));
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let (mut written, mut faults) = (Vec::new(), Vec::new());
-    let blocks = blocks(&text);
+    let blocks = Scene::of_table(&text);
     ensure!(!blocks.is_empty(), "{} has no block", path.display());
     for block in &blocks {
-        let decided = match (block.run(None).await, block.run(Some(built_in().await?)).await) {
+        let decided = match (run_natively(block), run_through(built_in().await?, block).await) {
             (Ok(native), Ok(component)) if native == component => native,
             (native, component) => {
                 let said = [native, component].map(|ran| ran.unwrap_or_else(|why| format!("{why:#}")));
-                faults.push(block.fault(table, "natively", &said[0], "through the component", &said[1]));
+                faults.push(fault(block, table, "natively", &said[0], "through the component", &said[1]));
                 continue;
             }
         };
         if decided != block.expected {
-            faults.push(block.fault(table, "expected", &block.expected, "decided", &decided));
+            faults.push(fault(block, table, "expected", &block.expected, "decided", &decided));
         }
         written.push(format!("{}\n----\n{decided}\n", block.given));
     }
@@ -69,61 +72,21 @@ async fn run(table: &str) -> Result<()> {
     Ok(())
 }
 
-/// One decision of a table.
-struct Block {
-    /// Everything before `----`, as it stands.
-    given: String,
-    command: Line,
-    answers: Vec<Line>,
-    expected: String,
+fn fault(block: &Scene, table: &str, one: &str, first: &str, other: &str, second: &str) -> String {
+    let at = block.command.number;
+    format!("{table}.txt:{at}: {}\n  {one}:\n{first}\n  {other}:\n{second}\n", block.command.text)
 }
 
-impl Block {
-    fn fault(&self, table: &str, one: &str, first: &str, other: &str, second: &str) -> String {
-        let at = self.command.number;
-        format!("{table}.txt:{at}: {}\n  {one}:\n{first}\n  {other}:\n{second}\n", self.command.text)
-    }
-
-    async fn run(&self, policy: Option<&Policy>) -> Result<String> {
-        let (command, args) = self.command.text.split_once(' ').unwrap_or((&self.command.text, ""));
-        let args = Args::of(args).map_err(anyhow::Error::msg)?;
-        let script = Script::new(&self.answers);
-        let outcome = match policy {
-            None => decide_natively(command, args, &script),
-            Some(policy) => decide_through_the_component(policy, command, args, &script).await,
-        };
-        let outcome = outcome.map_err(anyhow::Error::msg)?;
-        let transcript = script.end().map_err(anyhow::Error::msg)?;
-        Ok(format!("{transcript}{outcome}"))
-    }
+fn run_natively(block: &Scene) -> Result<String> {
+    let script = Script::new(&block.answers);
+    let outcome = native::decide(block, &script).map_err(anyhow::Error::msg)?;
+    Ok(format!("{}{outcome}", script.end().map_err(anyhow::Error::msg)?))
 }
 
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut paragraph: Vec<Line> = Vec::new();
-    // One empty line more closes the last block.
-    for (at, line) in text.lines().chain([""]).enumerate() {
-        if line.trim().is_empty() {
-            blocks.extend(block(&std::mem::take(&mut paragraph)));
-        } else {
-            paragraph.push(Line { number: at + 1, text: line.trim_end().into() });
-        }
-    }
-    blocks
-}
-
-/// `None` for a paragraph of comments alone.
-fn block(paragraph: &[Line]) -> Option<Block> {
-    let text = |lines: &[Line]| lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
-    let rule = paragraph.iter().position(|line| line.text == "----").unwrap_or(paragraph.len());
-    let (given, expected) = paragraph.split_at(rule);
-    let mut said = given.iter().filter(|line| !line.text.starts_with('#')).cloned();
-    Some(Block {
-        given: text(given),
-        command: said.next()?,
-        answers: said.collect(),
-        expected: text(expected.get(1..).unwrap_or_default()),
-    })
+async fn run_through(policy: &Policy, block: &Scene) -> Result<String> {
+    let script = Script::new(&block.answers);
+    let outcome = block.decide(policy, &script).await?;
+    Ok(format!("{}{outcome}", script.end().map_err(anyhow::Error::msg)?))
 }
 
 fn folder() -> PathBuf {

@@ -3,46 +3,31 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{gate as g, holds as h, imports as i, lease as l};
+use crate::{Decisions, gate as g, holds as h, imports as i, lease as l};
 
-mod generated {
+pub mod generated {
     #![allow(unsafe_code, unreachable_pub, missing_docs, clippy::all, reason = "generated")]
-    wit_bindgen::generate!({ path: "../wit", world: "policy", generate_all });
+    wit_bindgen::generate!({ path: "../wit", world: "policy", generate_all, pub_export_macro: true });
 }
+
+pub use dlmalloc::GlobalDlmalloc;
 
 use generated::exports::incumbent::policy::{describe, gate, holds, lease};
 use generated::incumbent::policy::{clock, epochs, kv, log, queue, streams};
 
-#[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
-
-/// A panic ends the call; the host drops the instance and the lease fails closed.
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    core::arch::wasm32::unreachable()
-}
-
-struct Component;
-
-mod export {
-    #![allow(unsafe_code, reason = "generated")]
-    super::generated::export!(Component with_types_in super::generated);
-    use super::Component;
-}
-
-impl describe::Guest for Component {
+impl<D: Decisions> describe::Guest for D {
     fn describe() -> describe::About {
         describe::About {
-            name: "incumbent".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            needs: ["clock", "epochs", "kv", "log", "queue", "streams"].map(String::from).into(),
+            name: D::NAME.into(),
+            version: D::VERSION.into(),
+            needs: D::NEEDS.iter().copied().map(String::from).collect(),
         }
     }
 }
 
-impl lease::Guest for Component {
+impl<D: Decisions> lease::Guest for D {
     fn check(terms: lease::Terms) -> Result<(), String> {
-        l::Terms::from(terms).check()
+        D::check(&terms.into())
     }
 
     fn take(
@@ -62,7 +47,7 @@ impl lease::Guest for Component {
             since_ns: s.since_ns,
             last_ns: s.last_ns,
         });
-        match l::take(&mut Host, &terms.into(), &who.into(), rule, seen) {
+        match D::take(&mut Host, &terms.into(), &who.into(), rule, seen) {
             Ok(l::Attempt::Taken(tenure)) => Ok(lease::Attempt::Taken(tenure.into())),
             Ok(l::Attempt::Waiting(waiting)) => Ok(lease::Attempt::Waiting(lease::Waiting {
                 holder: waiting.holder.map(Into::into),
@@ -79,7 +64,7 @@ impl lease::Guest for Component {
     }
 
     fn renew(terms: lease::Terms, who: lease::Identity, tenure: lease::Tenure) -> lease::Renewal {
-        match l::renew(&mut Host, &terms.into(), &who.into(), tenure.into()) {
+        match D::renew(&mut Host, &terms.into(), &who.into(), tenure.into()) {
             l::Renewal::Kept(tenure) => lease::Renewal::Kept(tenure.into()),
             l::Renewal::Failed(setback) => lease::Renewal::Failed(setback.into()),
             l::Renewal::Refused(setback) => lease::Renewal::Refused(setback.into()),
@@ -95,7 +80,7 @@ impl lease::Guest for Component {
     }
 
     fn release(who: lease::Identity, tenure: lease::Tenure) -> lease::ReleaseOutcome {
-        match l::release(&mut Host, &who.into(), &tenure.into()) {
+        match D::release(&mut Host, &who.into(), &tenure.into()) {
             l::Release::GivenBack => lease::ReleaseOutcome::GivenBack,
             l::Release::NotOurs => lease::ReleaseOutcome::NotOurs,
             l::Release::Left(fault) => lease::ReleaseOutcome::Left(fault.into()),
@@ -103,7 +88,7 @@ impl lease::Guest for Component {
     }
 
     fn step_down(lease: String, by: String) -> Result<lease::Request, lease::Trouble> {
-        l::step_down(&mut Host, &lease, &by)
+        D::step_down(&mut Host, &lease, &by)
             .map(|request| match request {
                 l::Request::Asked(holder) => lease::Request::Asked(holder.into()),
                 l::Request::AskedBefore(holder) => lease::Request::AskedBefore(holder.into()),
@@ -113,19 +98,19 @@ impl lease::Guest for Component {
     }
 
     fn current(lease: String) -> Result<Option<lease::Holder>, lease::Trouble> {
-        l::current(&mut Host, &lease).map(|holder| holder.map(Into::into)).map_err(Into::into)
+        D::current(&mut Host, &lease).map(|holder| holder.map(Into::into)).map_err(Into::into)
     }
 
     fn list(after: Option<String>, most: u32) -> Result<Vec<lease::HeldLease>, lease::Trouble> {
         let held =
             |held: l::HeldLease| lease::HeldLease { name: held.name, holder: held.holder.map(Into::into) };
-        l::list(&mut Host, after, most)
+        D::list(&mut Host, after, most)
             .map(|leases| leases.into_iter().map(held).collect())
             .map_err(Into::into)
     }
 }
 
-impl gate::Guest for Component {
+impl<D: Decisions> gate::Guest for D {
     fn pass(standing: gate::Standing) -> Result<gate::Open, gate::Closed> {
         let standing = match standing {
             gate::Standing::Candidate => g::Standing::Candidate,
@@ -133,7 +118,7 @@ impl gate::Guest for Component {
             gate::Standing::Released => g::Standing::Released,
             gate::Standing::Lost => g::Standing::Lost,
         };
-        g::pass(&standing, clock::now().steady_ns)
+        D::pass(&standing, clock::now().steady_ns)
             .map(|open| gate::Open { epoch: open.epoch, until_ns: open.until_ns })
             .map_err(|closed| match closed {
                 g::Closed::NotHeld => gate::Closed::NotHeld,
@@ -145,13 +130,13 @@ impl gate::Guest for Component {
     }
 
     fn admit(heard: u64, epoch: u64) -> Result<u64, u64> {
-        g::admit(heard, epoch)
+        D::admit(heard, epoch)
     }
 }
 
-impl holds::Guest for Component {
+impl<D: Decisions> holds::Guest for D {
     fn assess() -> Result<holds::Verdict, kv::Fault> {
-        h::assess(&mut Host)
+        D::assess(&mut Host)
             .map(|verdict| match verdict {
                 h::Verdict::Free => holds::Verdict::Free,
                 h::Verdict::Held(plans) => holds::Verdict::Held(plans),
@@ -172,21 +157,21 @@ impl holds::Guest for Component {
             since: one.since,
             revision: one.revision,
         };
-        h::let_one_through(&mut Host, &queues, &builder, after_ns, within_ns)
+        D::let_one_through(&mut Host, &queues, &builder, after_ns, within_ns)
             .map(|one| one.map(admitted))
             .map_err(Into::into)
     }
 
     fn keep(builder: String, since: String, revision: u64) -> Result<holds::Kept, kv::Fault> {
-        h::keep(&mut Host, &builder, &since, revision).map(Into::into).map_err(Into::into)
+        D::keep_let_through(&mut Host, &builder, &since, revision).map(Into::into).map_err(Into::into)
     }
 
     fn drop(revision: u64) -> Result<(), kv::Fault> {
-        h::drop(&mut Host, revision).map_err(Into::into)
+        D::drop_let_through(&mut Host, revision).map_err(Into::into)
     }
 
     fn status() -> Result<holds::Report, kv::Fault> {
-        h::status(&mut Host)
+        D::status(&mut Host)
             .map(|report| holds::Report {
                 plans: report.plans,
                 let_through: report
@@ -197,18 +182,18 @@ impl holds::Guest for Component {
     }
 
     fn begin(plan: String) -> Result<holds::Building, kv::Fault> {
-        h::begin(&mut Host, &plan)
+        D::begin(&mut Host, &plan)
             .map(|plan| holds::Building { since: plan.since, revision: plan.revision })
             .map_err(Into::into)
     }
 
     fn seen(plan: String, known: holds::Building) -> Result<holds::Kept, kv::Fault> {
         let known = h::Building { since: known.since, revision: known.revision };
-        h::seen(&mut Host, &plan, &known).map(Into::into).map_err(Into::into)
+        D::seen(&mut Host, &plan, &known).map(Into::into).map_err(Into::into)
     }
 
     fn end(plan: String, revision: u64) -> Result<(), kv::Fault> {
-        h::end(&mut Host, &plan, revision).map_err(Into::into)
+        D::end(&mut Host, &plan, revision).map_err(Into::into)
     }
 }
 

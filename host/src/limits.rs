@@ -44,6 +44,10 @@ pub const TABLE_ENTRIES: usize = 10_000;
 /// what takes this long does not end.
 pub const COMPUTING: Duration = Duration::from_secs(1);
 
+/// Rehearsing a policy, all scenes together. They take the built-in one a fraction of a second; a candidate that
+/// needs this long would be late for its renewals too, and an operator waits for it.
+pub const REHEARSAL: Duration = Duration::from_secs(10);
+
 /// Policy calls at one time, in the whole process; further ones wait their turn.
 pub const CALLS: u32 = 64;
 

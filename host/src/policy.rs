@@ -7,6 +7,7 @@
 mod answer;
 mod holds;
 mod load;
+pub mod rehearsal;
 mod runtime;
 mod serving;
 mod version;

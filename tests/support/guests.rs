@@ -1,11 +1,29 @@
-//! Policies made of text: each export's body as a test wants it, in a component of the real world.
+//! Policies other than the built-in one: crates of their own, and ones made of text, with each export's body as a
+//! test wants it, in a component of the real world.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
+
+/// `guests/strict`: gives up at the first renewal that fails.
+pub const STRICT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/strict.wasm"));
+
+/// `guests/faulty`, with the fault of this number.
+///
+/// # Errors
+/// It has no place for the number.
+pub fn faulty(number: u8) -> Result<Vec<u8>> {
+    const PLACE: &[u8] = b"FAULT=00";
+    let mut bytes = include_bytes!(concat!(env!("OUT_DIR"), "/faulty.wasm")).to_vec();
+    let places: Vec<_> =
+        bytes.windows(PLACE.len()).enumerate().filter(|(_, at)| *at == PLACE).map(|(at, _)| at).collect();
+    ensure!(places.len() == 1, "the fault's number has {} places", places.len());
+    bytes[places[0]..][..PLACE.len()].copy_from_slice(format!("FAULT={number:02}").as_bytes());
+    Ok(bytes)
+}
 
 /// A core module's text, export by export.
 #[derive(Clone, Debug, Default)]

@@ -1,17 +1,19 @@
 //! A decision made natively: the policy crate's own functions, over a script.
 
+use std::future::Future;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use incumbent::imports::Imports as _;
+use incumbent::policy::rehearsal::parse::{self, Args};
+use incumbent::policy::rehearsal::{Scene, Script};
 use incumbent::{imports, store};
 use incumbent_policy::imports::{
     Ask, BucketInfo, Entry, Fault, Imports, Level, Moment, Reading, Role, Taken, Wall, Write,
 };
 use incumbent_policy::{gate, holds, lease};
 
-use crate::script::parse::{Args, ask, count, done, info, keys, reading, taken, write};
-use crate::script::{Script, calls};
-
-#[path = "words.rs"]
+#[path = "../../host/src/policy/rehearsal/words.rs"]
 mod words;
 
 mod types {
@@ -28,9 +30,10 @@ mod types {
 ///
 /// # Errors
 /// The command is not understood.
-pub fn decide(command: &str, mut args: Args, script: &Script) -> Result<String, String> {
-    let io = &mut script.clone();
-    let args = &mut args;
+pub fn decide(scene: &Scene, script: &Script) -> Result<String, String> {
+    let (command, args) = scene.command();
+    let io = &mut Native(script.clone());
+    let args = &mut Args::of(args)?;
     let outcome = match command {
         "check" => words::checked(&words::terms(args)?.check()),
         "take" => {
@@ -52,7 +55,7 @@ pub fn decide(command: &str, mut args: Args, script: &Script) -> Result<String, 
         }
         "current" => words::current(&lease::current(io, &args.text("lease", "controller"))),
         "list" => {
-            let (after, most) = (args.value("after"), calls::most(args)?);
+            let (after, most) = (args.value("after"), words::most(args)?);
             words::list(&lease::list(io, after, most))
         }
         "pass" => {
@@ -63,19 +66,19 @@ pub fn decide(command: &str, mut args: Args, script: &Script) -> Result<String, 
         "admit" => words::admit(gate::admit(args.number("heard", 0)?, args.number("epoch", 0)?)),
         "assess" => words::assess(&holds::assess(io)),
         "let-one-through" => {
-            let (queues, builder) = (calls::queues(args), args.text("builder", "seat-1"));
+            let (queues, builder) = (words::queues(args), args.text("builder", "seat-1"));
             let (after, within) = (args.time("after", "1800s")?, args.time("within", "2s")?);
             words::admitted(&holds::let_one_through(io, &queues, &builder, after, within))
         }
         "keep" => {
-            let (builder, since) = (args.text("builder", "seat-1"), args.text("since", calls::SINCE));
+            let (builder, since) = (args.text("builder", "seat-1"), args.text("since", words::SINCE));
             words::kept(&holds::keep(io, &builder, &since, args.number("revision", 57)?))
         }
         "drop" => words::done(&holds::drop(io, args.number("revision", 57)?)),
         "status" => words::report(&holds::status(io)),
         "begin" => words::building(&holds::begin(io, &args.text("plan", "plan-12"))),
         "seen" => {
-            let (plan, since) = (args.text("plan", "plan-12"), args.text("since", calls::SINCE));
+            let (plan, since) = (args.text("plan", "plan-12"), args.text("since", words::SINCE));
             let known = holds::Building { since, revision: args.number("revision", 57)? };
             words::kept(&holds::seen(io, &plan, &known))
         }
@@ -86,9 +89,23 @@ pub fn decide(command: &str, mut args: Args, script: &Script) -> Result<String, 
     Ok(outcome)
 }
 
-impl Imports for Script {
+/// A script, as the guest's own trait. It answers at once, or, broken, never.
+struct Native(Script);
+
+fn at_once<T>(answer: impl Future<Output = Result<T, store::Fault>>) -> Result<T, Fault> {
+    let broken = || Err(store::Fault::Unavailable("the script is broken".into()));
+    answer.now_or_never().unwrap_or_else(broken).map_err(|fault| match fault {
+        store::Fault::Denied(text) => Fault::Denied(text),
+        store::Fault::MissingBucket(text) => Fault::MissingBucket(text),
+        store::Fault::TooLarge(text) => Fault::TooLarge(text),
+        store::Fault::Unavailable(text) => Fault::Unavailable(text),
+        store::Fault::Unknown(text) => Fault::Unknown(text),
+    })
+}
+
+impl Imports for Native {
     fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
-        Ok(match self.ask(&calls::get(role(bucket), key), "get", reading)? {
+        Ok(match at_once(self.0.get(role(bucket), key))? {
             store::Reading::Found(found) => Reading::Found(entry(found)),
             store::Reading::Deleted(revision) => Reading::Deleted(revision),
             store::Reading::Aged(revision) => Reading::Aged(revision),
@@ -97,86 +114,67 @@ impl Imports for Script {
     }
 
     fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
-        let call = calls::create(role(bucket), key, value);
-        Ok(written(self.ask(&call, "create", write)?))
+        at_once(self.0.create(role(bucket), key, value)).map(written)
     }
 
     fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
-        let call = calls::update(role(bucket), key, value, expected);
-        Ok(written(self.ask(&call, "update", write)?))
+        at_once(self.0.update(role(bucket), key, value, expected)).map(written)
     }
 
     fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
-        Ok(written(self.ask(&calls::delete(role(bucket), key, expected), "delete", write)?))
+        at_once(self.0.delete(role(bucket), key, expected)).map(written)
     }
 
     fn keys(&mut self, bucket: Role, after: Option<&str>, most: u32) -> Result<Vec<String>, Fault> {
-        self.ask(&calls::keys(role(bucket), after, most), "keys", keys)
+        at_once(self.0.keys(role(bucket), after, most))
     }
 
     fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
-        let said = self.ask(&calls::info(role(bucket)), "info", info)?;
+        let said = at_once(self.0.info(role(bucket)))?;
         Ok(BucketInfo { created: said.created, ttl_ns: incumbent::clock::nanos(said.ttl) })
     }
 
     fn last_sequence(&mut self) -> Result<u64, Fault> {
-        self.ask(calls::LAST_SEQUENCE, "last-sequence", count)
+        at_once(self.0.last_sequence())
     }
 
     fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
-        self.ask(&calls::purge_below(sequence), "purged", count)
+        at_once(self.0.purge_below(sequence))
     }
 
     fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
-        Ok(self.ask(&calls::oldest_waiting(queue), "oldest", ask)?.map(asked))
+        Ok(at_once(self.0.oldest_waiting(queue))?.map(asked))
     }
 
     fn take(&mut self, queue: &str, within_ns: u64) -> Result<Option<Taken>, Fault> {
-        let one = self.ask(&calls::fetch(queue, within_ns), "fetched", taken)?;
+        let one = at_once(self.0.take(queue, Duration::from_nanos(within_ns)))?;
         Ok(one.map(|(ticket, ask)| Taken { ticket, ask: asked(ask) }))
     }
 
     fn hand_back(&mut self, ticket: u64, delay_ns: u64) -> Result<(), Fault> {
-        self.ask(&calls::hand_back(ticket, delay_ns), "handed-back", done)
+        at_once(self.0.hand_back(ticket, Duration::from_nanos(delay_ns)))
     }
 
     fn floor(&mut self) -> Result<u64, Fault> {
-        self.ask(calls::FLOOR, "floor", count)
+        at_once(self.0.floor())
     }
 
     fn moved(&mut self, was: u64, floor: u64) {
-        self.note(&calls::moved(was, floor));
+        self.0.moved(was, floor);
     }
 
     fn now(&mut self) -> Moment {
-        let clock = self.clock();
+        let clock = self.0.clock();
         let wall = clock.wall().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Moment { steady_ns: clock.now().0, wall: since_1970(wall) }
     }
 
     fn log(&mut self, level: Level, target: &str, message: &str) {
         let level = match level {
-            Level::Info => "info",
-            Level::Warn => "warn",
+            Level::Info => imports::Level::Info,
+            Level::Warn => imports::Level::Warn,
         };
-        self.note(&calls::log(level, target, message));
-    }
-}
-
-impl Script {
-    fn ask<T>(
-        &self,
-        call: &str,
-        word: &str,
-        parse: impl FnOnce(&str) -> Result<Result<T, store::Fault>, String>,
-    ) -> Result<T, Fault> {
-        self.answer(call, word, parse).map_err(|fault| match fault {
-            store::Fault::Denied(text) => Fault::Denied(text),
-            store::Fault::MissingBucket(text) => Fault::MissingBucket(text),
-            store::Fault::TooLarge(text) => Fault::TooLarge(text),
-            store::Fault::Unavailable(text) => Fault::Unavailable(text),
-            store::Fault::Unknown(text) => Fault::Unknown(text),
-        })
+        self.0.log(level, target, message);
     }
 }
 

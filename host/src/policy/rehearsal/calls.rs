@@ -1,11 +1,7 @@
 //! How a transcript tells each call.
 
-use incumbent::imports::Role;
-
-use crate::script::parse::{Args, time_text, value_text};
-
-/// When what is under way in a table of holds began, unless the table says otherwise.
-pub(super) const SINCE: &str = "2027-01-15T08:00:00Z";
+use crate::imports::Role;
+use crate::policy::rehearsal::parse::{time_text, value_text};
 
 pub(super) const FLOOR: &str = "floor";
 pub(super) const LAST_SEQUENCE: &str = "last-sequence";
@@ -57,17 +53,6 @@ pub(super) fn hand_back(ticket: u64, delay_ns: u64) -> String {
 
 pub(super) fn log(level: &str, target: &str, message: &str) -> String {
     format!("log {level} {target}: {message}")
-}
-
-/// How many rows a list asks for.
-pub(super) fn most(args: &mut Args) -> Result<u32, String> {
-    u32::try_from(args.number("most", 100)?).map_err(|why| why.to_string())
-}
-
-/// The queues of a command, with commas between.
-pub(super) fn queues(args: &mut Args) -> Vec<String> {
-    let text = args.text("queues", "checks");
-    text.split(',').filter(|queue| !queue.is_empty()).map(String::from).collect()
 }
 
 fn role_text(role: Role) -> &'static str {

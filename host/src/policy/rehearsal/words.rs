@@ -1,15 +1,18 @@
 //! The types of a decision, read from a command and told in words.
 //!
 //! The policy's own types and the contract's are different types of one shape. This file is compiled twice, over
-//! `native::types` and over `component::types`, so that a difference between two transcripts is a difference
-//! between two decisions.
+//! the tests' `native::types` and over `component::types`, so that a difference between two transcripts is a difference
+//! between two decisions. In an outcome, what stands in quotes is free text for people, and ends its line.
 
+use super::parse::{Args, number, time, time_text};
 use super::types::{
     Admitted, Attempt, Building, Certainty, Closed, HeldLease, Holder, Identity, Kept, Loss, Open,
     PolicyFault, ReleaseOutcome, Renewal, Report, Request, Sighting, Standing, Tenure, Terms, Trouble,
     Vacancy, Verdict,
 };
-use crate::script::parse::{Args, number, time, time_text};
+
+/// When what is under way in a table of holds began, unless the table says otherwise.
+pub(super) const SINCE: &str = "2027-01-15T08:00:00Z";
 
 pub(super) fn terms(args: &mut Args) -> Result<Terms, String> {
     Ok(Terms {
@@ -76,10 +79,21 @@ pub(super) fn standing(args: &mut Args) -> Result<Standing, String> {
     }
 }
 
+/// How many rows a list asks for.
+pub(super) fn most(args: &mut Args) -> Result<u32, String> {
+    u32::try_from(args.number("most", 100)?).map_err(|why| why.to_string())
+}
+
+/// The queues of a command, with commas between.
+pub(super) fn queues(args: &mut Args) -> Vec<String> {
+    let text = args.text("queues", "checks");
+    text.split(',').filter(|queue| !queue.is_empty()).map(String::from).collect()
+}
+
 pub(super) fn checked(answer: &Result<(), String>) -> String {
     match answer {
         Ok(()) => "fits".into(),
-        Err(why) => format!("does not fit: {why}"),
+        Err(why) => format!("does not fit: {why:?}"),
     }
 }
 
@@ -104,12 +118,12 @@ pub(super) fn attempt(answer: &Result<Attempt, Trouble>) -> String {
 pub(super) fn renewal(answer: &Renewal) -> String {
     match answer {
         Renewal::Kept(tenure) => format!("kept: {}", tenure_text(tenure)),
-        Renewal::Failed(set) => format!("failed: {}\n{}", set.why, tenure_text(&set.tenure)),
-        Renewal::Refused(set) => format!("refused: {}\n{}", set.why, tenure_text(&set.tenure)),
+        Renewal::Failed(set) => format!("failed: {:?}\n{}", set.why, tenure_text(&set.tenure)),
+        Renewal::Refused(set) => format!("refused: {:?}\n{}", set.why, tenure_text(&set.tenure)),
         Renewal::Asked(set) => format!("asked by: {}\n{}", set.why, tenure_text(&set.tenure)),
         Renewal::Lost(Loss::Overdue) => "lost: overdue".into(),
         Renewal::Lost(Loss::Superseded(holder)) => format!("lost to: {}", holder_text(holder)),
-        Renewal::Lost(Loss::Overwritten(what)) => format!("lost, overwritten: {what}"),
+        Renewal::Lost(Loss::Overwritten(what)) => format!("lost, overwritten: {what:?}"),
         Renewal::Lost(Loss::Gone) => "lost: gone".into(),
         Renewal::Lost(Loss::RaisedAgain) => "lost: the bucket was raised again".into(),
     }
@@ -143,7 +157,7 @@ pub(super) fn current(answer: &Result<Option<Holder>, Trouble>) -> String {
 pub(super) fn list(answer: &Result<Vec<HeldLease>, Trouble>) -> String {
     let row = |held: &HeldLease| match &held.holder {
         Ok(holder) => format!("{}: {}", held.name, holder_text(holder)),
-        Err(what) => format!("{}: {what}", held.name),
+        Err(what) => format!("{}: {what:?}", held.name),
     };
     match answer {
         Ok(leases) if leases.is_empty() => "none".into(),
@@ -253,9 +267,9 @@ fn holder_text(holder: &Holder) -> String {
 
 fn trouble_text(trouble: &Trouble) -> String {
     match trouble {
-        Trouble::Misfit(why) => format!("misfit: {why}"),
+        Trouble::Misfit(why) => format!("misfit: {why:?}"),
         Trouble::Unreadable(fault) => format!("unreadable: {}", fault_text(fault)),
-        Trouble::NotAHolder(why) => format!("not a holder: {why}"),
+        Trouble::NotAHolder(why) => format!("not a holder: {why:?}"),
         Trouble::Unwritable(fault) => format!("unwritable: {}", fault_text(fault)),
         Trouble::Unsure(fault) => format!("unsure: {}", fault_text(fault)),
         Trouble::FloorUnreadable(fault) => format!("floor unreadable: {}", fault_text(fault)),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use incumbent::imports::Ask;
-use incumbent::store::{BucketInfo, Entry, Fault, Reading, Write};
+use crate::imports::Ask;
+use crate::store::{BucketInfo, Entry, Fault, Reading, Write};
 
 /// A time: `100s`, `111.999999999s`, `20ms`, `1ns` or `max`.
 ///
@@ -130,7 +130,11 @@ impl Args {
     }
 }
 
-pub(super) fn number(text: &str) -> Result<u64, String> {
+/// A number; `max` is the largest.
+///
+/// # Errors
+/// It is none.
+pub fn number(text: &str) -> Result<u64, String> {
     match text {
         "max" => Ok(u64::MAX),
         _ => text.parse().map_err(|_| format!("{text:?} is no number")),
