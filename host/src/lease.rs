@@ -3,6 +3,7 @@
 mod error;
 mod event;
 mod keeper;
+mod line;
 mod options;
 mod permit;
 mod view;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{MutexGuard, Notify, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::bindings::{
@@ -29,6 +30,7 @@ use crate::store::{Bucket, Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
+pub use line::Line;
 pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
 pub use view::{current, list};
@@ -64,6 +66,9 @@ struct Shared {
     renewed: AtomicU64,
     ended: OnceLock<Ended>,
     over: CancellationToken,
+    line: Line,
+    /// Told when the lease is taken.
+    begun: Notify,
     quiet: Notify,
     healthy: Healthy,
     /// When the first renewal is due, after the taking was sent.
@@ -120,6 +125,8 @@ impl Lease {
                 renewed: AtomicU64::new(0),
                 ended: OnceLock::new(),
                 over: CancellationToken::new(),
+                line: options.line,
+                begun: Notify::new(),
                 quiet: Notify::new(),
                 healthy: options.healthy,
                 first_renewal: Duration::from_nanos(terms.renew_every_ns) * share / 1000,
@@ -130,7 +137,8 @@ impl Lease {
         })
     }
 
-    /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch.
+    /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch. Candidates that
+    /// share a [`Line`] wait one behind another.
     ///
     /// What passes by itself (a server away, a busy file) is waited out; it is said once and again when it
     /// recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
@@ -140,6 +148,8 @@ impl Lease {
     /// What waiting does not mend.
     pub async fn take(&self) -> Result<u64, LeaseError> {
         let shared = &self.shared;
+        // Before the candidacy, or a try of this lease object would wait for others.
+        let _turn = self.turn().await;
         let mut candidacy = self.candidacy.lock().await;
         let mut watch: Option<Box<dyn Watch>> = None;
         let mut watchable = true;
@@ -175,7 +185,8 @@ impl Lease {
         }
     }
 
-    /// Take the lease if it is free now, and keep it in the background. Answers the epoch.
+    /// Take the lease if it is free now, and keep it in the background. Answers the epoch. It stands in no
+    /// [`Line`].
     ///
     /// # Errors
     /// [`LeaseError::Taken`] and [`LeaseError::NotYetFree`] when it is not, and what a try can run into.
@@ -311,6 +322,22 @@ impl Lease {
         Released::NeverHeld
     }
 
+    /// Its turn in the line; `None` when there is nothing to wait for: it has the lease, or is over.
+    async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let shared = &self.shared;
+        // From before the look, so that a try which takes the lease meanwhile is not missed.
+        let begun = shared.begun.notified();
+        if self.keeper.get().is_some() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            () = shared.over.cancelled() => None,
+            () = begun => None,
+            turn = shared.line.turn(|| (shared.on_event)(&Event::InLine)) => Some(turn),
+        }
+    }
+
     async fn attempt(&self, candidacy: &mut Option<Sighting>) -> Result<Turn, LeaseError> {
         let shared = &self.shared;
         if let Some(ended) = shared.ended.get() {
@@ -361,6 +388,7 @@ impl Lease {
         // Before the gate opens: a release that finds no keeper has then sealed the gate, and it does not open.
         // Takes are serialised, and none begins after this one.
         let _ = self.keeper.set(orders);
+        shared.begun.notify_waiters();
         shared.taken.store(true, Ordering::Release);
         if shared.open(tenure, open) {
             return Ok(());

@@ -19,7 +19,8 @@ pub struct WorkersOptions {
     /// Whether leases are stood for at all. Without, each worker just works: for a single instance.
     /// Default: true.
     pub election: bool,
-    /// The options of the lease of each worker, from its name. Default: [`LeaseOptions::new`].
+    /// The options of the lease of each worker, from its name. Default: [`LeaseOptions::new`]. The workers give
+    /// the name, the line and the place of the first renewal themselves.
     pub lease: LeaseOf,
     /// How long after an error a worker works again, the first time; twice as long after each further one, up
     /// to eight times. Default: 20 s.
