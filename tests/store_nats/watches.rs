@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
-use incumbent::store::nats::Nats;
+use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::{Bucket, Store as _, Watch};
 use incumbent_tests::nats::{JETSTREAM, NatsServer};
+use incumbent_tests::proxy::Proxy;
 
 use super::{PATIENCE, TTL, connect, leases, raw, written};
 
@@ -188,5 +189,27 @@ async fn where_the_whole_bucket_is_not_granted_each_key_is_watched_and_it_is_ask
     let revision = admin.last_revision().await?;
     written(admin.delete("four", revision).await?)?;
     ensure!(changed(&mut again).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_nobody_answers_for_the_whole_bucket_each_key_is_watched_all_the_same() -> Result<()> {
+    let server = NatsServer::start()?;
+    let other = leases(&server.url(), TTL).await?;
+    let proxy = Proxy::start(server.address()).await?;
+    let mut options = NatsOptions::new(proxy.url());
+    options.timeout = Duration::from_secs(2);
+    let bucket = Nats::connect(options).await?.bucket("leases").await?;
+    proxy.drop_answers("$KV.leases.>", MANY);
+    let keys = ["one", "two", "three"];
+    let mut watches = Vec::new();
+    for key in keys {
+        watches.push(bucket.watch(key).await?);
+    }
+    ensure!(proxy.counts().dropped == 1, "asked for once: {:?}", proxy.counts());
+    for (key, watch) in keys.iter().zip(&mut watches) {
+        written(other.create(key, b"bob").await?)?;
+        ensure!(changed(watch).await?, "{key}");
+    }
     Ok(())
 }

@@ -255,3 +255,25 @@ impl Drop for NatsWatch {
         self.shared.wakes.leave(&self.subject);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+    use super::*;
+
+    #[test]
+    fn a_subject_is_forgotten_with_the_last_that_watches_it() {
+        let (wakes, first) = Wakes::with("$KV.b.one");
+        let second = wakes.enter("$KV.b.one").unwrap();
+        let other = wakes.enter("$KV.b.two").unwrap();
+        wakes.leave("$KV.b.one");
+        wakes.wake("$KV.b.one");
+        assert!(first.has_changed().unwrap() && second.has_changed().unwrap());
+        assert!(!other.has_changed().unwrap());
+        wakes.leave("$KV.b.one");
+        assert_eq!(wakes.lock().as_ref().unwrap().len(), 1);
+        drop(Ends(Arc::clone(&wakes)));
+        assert!(other.has_changed().is_err() && wakes.enter("$KV.b.two").is_none());
+        wakes.leave("$KV.b.two");
+    }
+}
