@@ -242,6 +242,7 @@ async fn a_watch_is_woken_by_every_kind_of_change() -> Result<()> {
     ensure!(changed(&mut watch).await?);
     written(other.delete("k", revision).await?)?;
     ensure!(changed(&mut watch).await?);
+    drop(watch);
     // Neither what stood there when the watch began does, which the one who watches looks at then, nor another
     // key.
     let mut late = bucket.watch("k").await?;

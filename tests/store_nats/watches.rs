@@ -122,7 +122,8 @@ async fn a_hundred_watches_are_woken_when_the_server_is_back_by_two_consumers() 
     other.last_revision().await?;
     each_is_woken_by_its_own(&mut watches, &other).await?;
 
-    // Without the bucket, all of them end.
+    // Without the bucket, all of them end. What they share stays with this handle.
+    let handle = store.bucket("leases").await?;
     server.wipe()?;
     let deadline = Instant::now() + PATIENCE;
     for watch in &mut watches {
@@ -132,9 +133,11 @@ async fn a_hundred_watches_are_woken_when_the_server_is_back_by_two_consumers() 
     }
     // And are no obstacle to new ones.
     let other = leases(&server.url(), TTL).await?;
-    let mut watches = watch_many(&store).await?;
+    let mut again = watch_many(&store).await?;
     ensure!(consumers(&server.url()).await? == 2);
-    each_is_woken_by_its_own(&mut watches, &other).await
+    each_is_woken_by_its_own(&mut again, &other).await?;
+    drop((handle, watches));
+    Ok(())
 }
 
 #[tokio::test]
