@@ -22,7 +22,7 @@ async fn impatient(url: &str) -> Result<Arc<dyn Bucket>> {
 }
 
 /// Until the bucket can be read again.
-async fn readable(bucket: &dyn Bucket) -> Result<()> {
+pub(super) async fn readable(bucket: &dyn Bucket) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match bucket.last_revision().await {

@@ -8,7 +8,8 @@ use tokio::sync::{Mutex, MutexGuard};
 ///
 /// Of the candidates that share a line only the first looks at the store: a release wakes one of them, not all.
 /// Nothing but the turn is shared, so different leases that share a line by mistake wait for one another, and
-/// are as safe as ever.
+/// are as safe as ever. Whoever has the turn keeps it until it has taken the lease or stopped: a take that is
+/// neither polled nor dropped holds up those behind it.
 #[derive(Clone, Debug, Default)]
 pub struct Line(Arc<Mutex<()>>);
 

@@ -153,7 +153,7 @@ impl Running {
         })
     }
 
-    /// Whether any does.
+    /// Whether any hears another key, where none could be joined.
     fn listens(&self) -> bool {
         !self.narrow.is_empty()
     }
