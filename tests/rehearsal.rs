@@ -24,7 +24,7 @@ async fn the_built_in_policy_plays_every_scene() -> Result<()> {
 async fn a_stricter_policy_passes() -> Result<()> {
     assert!(rehearsed(STRICT).await?.is_ok());
     let strict = load(STRICT).await?;
-    assert_eq!((strict.about().name.as_str(), strict.digest().len()), ("strict", 64));
+    assert_eq!((strict.version().about().name.as_str(), strict.version().digest().len()), ("strict", 64));
     Ok(())
 }
 

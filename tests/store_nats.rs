@@ -4,6 +4,7 @@
 mod access;
 mod buckets;
 mod faults;
+mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,39 +3,42 @@
 mod error;
 mod event;
 mod keeper;
+mod line;
 mod operator;
 mod options;
 mod permit;
+mod shared;
 mod view;
 mod waiting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{MutexGuard, Notify, oneshot};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::bindings::{
-    Attempt, Certainty, Holder, Identity, Open, Sighting, Standing as Where, Tenure, Terms, Vacancy,
-};
-use crate::clock::{Clock, Steady, nanos};
-use crate::floor::Floor;
+use crate::bindings::{Attempt, Certainty, Holder, Identity, Sighting, Tenure, Terms, Vacancy};
+use crate::clock::Steady;
 use crate::gate::Gate;
-use crate::imports::{ClockOnly, OwnKey, Standing};
+use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::Policy;
-use crate::rails::{Lie, Rails};
-use crate::store::{Bucket, Store, Watch, check_key};
+use crate::rails::Rails;
+use crate::store::{Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
+pub use line::Line;
 pub use operator::{Cleared, clear, step_down};
 pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
 pub use view::{current, list};
 
+pub(crate) use shared::jittered;
+
 use keeper::{Keeper, Orders};
+use shared::Shared;
 use waiting::{Said, rest};
 
 /// One instance's stand for a lease, and its hold of it.
@@ -48,32 +51,6 @@ pub struct Lease {
     /// What the candidate has seen so far, and the proof that one take is under way at a time.
     candidacy: tokio::sync::Mutex<Option<Sighting>>,
     keeper: OnceLock<Orders>,
-}
-
-/// What the lease object, its keeper and its permits share.
-struct Shared {
-    policy: Policy,
-    bucket: Arc<dyn Bucket>,
-    who: Identity,
-    terms: Terms,
-    vacancy: Vacancy,
-    clock: Clock,
-    floor: Arc<dyn Floor>,
-    gate: Arc<Gate>,
-    rails: Arc<Mutex<Rails>>,
-    taken: AtomicBool,
-    /// When the last good write was sent, steady nanoseconds; zero before the lease was taken.
-    renewed: AtomicU64,
-    ended: OnceLock<Ended>,
-    over: CancellationToken,
-    /// Who asked it to give way, once somebody has.
-    asked: OnceLock<Arc<str>>,
-    asking: Notify,
-    quiet: Notify,
-    healthy: Healthy,
-    /// When the first renewal is due, after the taking was sent.
-    first_renewal: Duration,
-    on_event: options::OnEvent,
 }
 
 impl Lease {
@@ -127,6 +104,8 @@ impl Lease {
                 over: CancellationToken::new(),
                 asked: OnceLock::new(),
                 asking: Notify::new(),
+                line: options.line,
+                begun: Notify::new(),
                 quiet: Notify::new(),
                 healthy: options.healthy,
                 first_renewal: Duration::from_nanos(terms.renew_every_ns) * share / 1000,
@@ -137,7 +116,8 @@ impl Lease {
         })
     }
 
-    /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch.
+    /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch. Candidates that
+    /// share a [`Line`] wait one behind another.
     ///
     /// What passes by itself (a server away, a busy file) is waited out; it is said once and again when it
     /// recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
@@ -147,6 +127,8 @@ impl Lease {
     /// What waiting does not mend.
     pub async fn take(&self) -> Result<u64, LeaseError> {
         let shared = &self.shared;
+        // Before the candidacy, or a try of this lease object would wait for others.
+        let _turn = self.turn().await;
         let mut candidacy = self.candidacy.lock().await;
         let mut watch: Option<Box<dyn Watch>> = None;
         let mut watchable = true;
@@ -182,7 +164,8 @@ impl Lease {
         }
     }
 
-    /// Take the lease if it is free now, and keep it in the background. Answers the epoch.
+    /// Take the lease if it is free now, and keep it in the background. Answers the epoch. It stands in no
+    /// [`Line`].
     ///
     /// # Errors
     /// [`LeaseError::Taken`] and [`LeaseError::NotYetFree`] when it is not, and what a try can run into.
@@ -340,6 +323,22 @@ impl Lease {
         Released::NeverHeld
     }
 
+    /// Its turn in the line; `None` when there is nothing to wait for: it has the lease, or is over.
+    async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let shared = &self.shared;
+        // From before the look, so that a try which takes the lease meanwhile is not missed.
+        let begun = shared.begun.notified();
+        if self.keeper.get().is_some() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            () = shared.over.cancelled() => None,
+            () = begun => None,
+            turn = shared.line.turn(|| (shared.on_event)(&Event::InLine)) => Some(turn),
+        }
+    }
+
     async fn attempt(&self, candidacy: &mut Option<Sighting>) -> Result<Turn, LeaseError> {
         let shared = &self.shared;
         if let Some(ended) = shared.ended.get() {
@@ -390,6 +389,7 @@ impl Lease {
         // Before the gate opens: a release that finds no keeper has then sealed the gate, and it does not open.
         // Takes are serialised, and none begins after this one.
         let _ = self.keeper.set(orders);
+        shared.begun.notify_waiters();
         shared.taken.store(true, Ordering::Release);
         if shared.open(tenure, open) {
             return Ok(());
@@ -410,98 +410,4 @@ impl Drop for Lease {
 enum Turn {
     Taken(u64),
     Waiting(Option<Holder>, Option<Steady>),
-}
-
-impl Shared {
-    fn rails(&self) -> std::sync::MutexGuard<'_, Rails> {
-        self.rails.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn imports(self: &Arc<Self>, releasing: bool) -> Standing {
-        let shared = self.clone();
-        Standing {
-            own: OwnKey {
-                clock: self.clock.clone(),
-                bucket: self.bucket.clone(),
-                key: self.who.lease.clone(),
-                rails: self.rails.clone(),
-            },
-            gate: self.gate.clone(),
-            floor: self.floor.clone(),
-            moved: Arc::new(move |was, floor| (shared.on_event)(&Event::Moved { was, floor })),
-            releasing,
-        }
-    }
-
-    /// Ask the policy for the gate's state under this tenure, and set it. Fails closed.
-    async fn publish(&self, tenure: &Tenure) -> Result<(), LeaseError> {
-        let open = self.ask(tenure).await.inspect_err(|_| self.gate.shut())?;
-        // Sealed meanwhile: the order to give the lease back is on its way.
-        let _ = self.open(tenure, open);
-        Ok(())
-    }
-
-    /// Ask the policy for the gate's state under this tenure: never another epoch.
-    async fn ask(&self, tenure: &Tenure) -> Result<Open, LeaseError> {
-        let standing = Where::Held(tenure.clone());
-        let answer = self.policy.pass(ClockOnly(self.clock.clone()), &standing).await?;
-        let open = answer.map_err(|closed| LeaseError::NotOpened(format!("{closed:?}")))?;
-        if open.epoch != tenure.epoch {
-            return Err(Lie::OtherEpoch { said: open.epoch, known: tenure.epoch }.into());
-        }
-        Ok(open)
-    }
-
-    /// Open the gate, never for longer than the guard rails allow. `false` when it is sealed.
-    fn open(&self, tenure: &Tenure, open: Open) -> bool {
-        let validity = self.terms.ttl_ns.saturating_sub(self.terms.margin_ns);
-        self.renewed.store(tenure.until_ns.saturating_sub(validity), Ordering::Release);
-        self.gate.open(open.epoch, open.until_ns.min(tenure.until_ns))
-    }
-
-    /// The lease object's end, once.
-    fn end(&self, ended: Ended) -> bool {
-        self.gate.seal();
-        self.rails().finish();
-        let first = self.ended.set(ended).is_ok();
-        self.over.cancel();
-        first
-    }
-
-    /// Why the gate is shut. Takes no lock: the gate waits for nothing.
-    fn why_closed(&self) -> NotHeld {
-        match (self.ended.get(), self.gate.until()) {
-            (Some(Ended::Lost(loss)), _) => NotHeld::Lost(Box::new(loss.clone())),
-            (Some(Ended::GivenBack), _) => NotHeld::Released,
-            (None, Some(until)) => NotHeld::Overdue { by: self.clock.now().since(Steady(until)) },
-            (None, None) if self.gate.is_sealed() => NotHeld::Released,
-            (None, None) if self.asked.get().is_some() => NotHeld::Asked,
-            (None, None) if self.taken.load(Ordering::Acquire) => NotHeld::Doubted,
-            (None, None) => NotHeld::NotTaken,
-        }
-    }
-
-    /// The poll, give or take a quarter, so that candidates do not all look in the same moment.
-    fn poll(&self) -> Duration {
-        jittered(Duration::from_nanos(self.terms.poll_ns))
-    }
-
-    fn attempt_bound(&self) -> Duration {
-        Duration::from_nanos(self.terms.ttl_ns).max(limits::RELEASE)
-    }
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease").field("who", &self.who).field("gate", &self.gate).finish_non_exhaustive()
-    }
-}
-
-/// A duration, give or take a quarter.
-pub(crate) fn jittered(duration: Duration) -> Duration {
-    let mut byte = [128];
-    // Without randomness it is the plain duration.
-    let _ = getrandom::fill(&mut byte);
-    let per_mille = 750 + u64::from(byte[0]) * 500 / 255;
-    Duration::from_nanos((nanos(duration) / 1000).saturating_mul(per_mille))
 }

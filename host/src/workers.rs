@@ -8,6 +8,7 @@ mod options;
 mod stand;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::lease::Line;
 use crate::policy::Policy;
 use crate::store::Store;
 
@@ -29,6 +31,14 @@ use stand::Stand;
 /// The ttl that a bucket for workers is made with unless there is a reason for another: renewed every 20 s, a worker
 /// may be away for 40 s, and is succeeded within a minute.
 pub const TTL: Duration = Duration::from_secs(60);
+
+/// Those of one name that stand or work.
+#[derive(Default)]
+struct Namesakes {
+    count: usize,
+    /// Where they wait, one behind another: one lease, one look.
+    line: Line,
+}
 
 /// The workers of one process. Clones are the same workers.
 #[derive(Clone)]
@@ -44,8 +54,8 @@ struct Shared {
     stop: CancellationToken,
     /// Leases stood for so far, by which each has a time of its own to be renewed.
     stood: AtomicU64,
-    /// The names of those that stand or work, one for each.
-    alive: Mutex<Vec<Arc<str>>>,
+    /// Those that stand or work.
+    alive: Mutex<BTreeMap<Arc<str>, Namesakes>>,
     /// How many that are.
     count: watch::Sender<usize>,
 }
@@ -69,7 +79,8 @@ impl Workers {
     }
 
     /// Have a worker stand for the lease of this name, in the background. It counts as alive from here on, so a
-    /// [`wait`](Self::wait) that follows waits for it. Two of one name are two candidates.
+    /// [`wait`](Self::wait) that follows waits for it. Two of one name are two candidates, which stand in
+    /// one [line](Line).
     ///
     /// Needs a Tokio runtime.
     pub fn spawn(&self, name: impl Into<String>, worker: impl Worker) {
@@ -86,7 +97,7 @@ impl Workers {
         worker: impl Worker,
     ) -> impl Future<Output = bool> + Send + 'static {
         let alive = self.shared.register(name.into().into());
-        let stand = Stand::new(self.shared.clone(), alive.name.clone(), Arc::new(worker));
+        let stand = Stand::new(self.shared.clone(), alive.name.clone(), alive.line.clone(), Arc::new(worker));
         async move {
             let finished = stand.run().await;
             drop(alive);
@@ -106,25 +117,36 @@ impl Workers {
         let mut count = self.shared.count.subscribe();
         // The sender lives as long as this.
         let _ = tokio::time::timeout(timeout, count.wait_for(|alive| *alive == 0)).await;
-        self.shared.alive().iter().map(ToString::to_string).collect()
+        self.shared.names()
     }
 }
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workers({}, {:?})", self.shared.bucket, self.shared.alive())
+        write!(f, "Workers({}, {:?})", self.shared.bucket, self.shared.names())
     }
 }
 
 impl Shared {
-    fn alive(&self) -> MutexGuard<'_, Vec<Arc<str>>> {
+    fn alive(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Namesakes>> {
         self.alive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The names of those alive, one for each.
+    fn names(&self) -> Vec<String> {
+        let alive = self.alive();
+        alive.iter().flat_map(|(name, same)| std::iter::repeat_n(name.to_string(), same.count)).collect()
+    }
+
     fn register(self: &Arc<Self>, name: Arc<str>) -> Alive {
-        self.alive().push(name.clone());
+        let line = {
+            let mut alive = self.alive();
+            let same = alive.entry(name.clone()).or_default();
+            same.count += 1;
+            same.line.clone()
+        };
         self.count.send_modify(|count| *count += 1);
-        Alive { shared: self.clone(), name }
+        Alive { shared: self.clone(), name, line }
     }
 
     /// The place of the next lease's renewals in the interval, in thousandths. Steps by the golden ratio fill
@@ -143,14 +165,18 @@ impl Shared {
 struct Alive {
     shared: Arc<Shared>,
     name: Arc<str>,
+    line: Line,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
         {
             let mut alive = self.shared.alive();
-            if let Some(at) = alive.iter().position(|name| *name == self.name) {
-                alive.swap_remove(at);
+            if let Some(same) = alive.get_mut(&self.name) {
+                same.count -= 1;
+                if same.count == 0 {
+                    alive.remove(&self.name);
+                }
             }
         }
         self.shared.count.send_modify(|count| *count -= 1);

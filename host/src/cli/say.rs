@@ -40,6 +40,7 @@ pub(crate) fn event(lease: &str, event: &Event, as_json: bool, verbose: bool) {
 
 fn to_json(lease: &str, event: &Event) -> Value {
     let (name, epoch) = match event {
+        Event::InLine => ("in-line", None),
         Event::Waiting { .. } => ("waiting", None),
         Event::Retrying { .. } => ("retrying", None),
         Event::Moved { .. } => ("moved", None),

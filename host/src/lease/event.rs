@@ -8,6 +8,8 @@ use crate::clock::Steady;
 /// Something that happened to a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// Waiting behind another candidate of its [`Line`](crate::lease::Line), without a look at the store.
+    InLine,
     /// Waiting for this holder, or for a lease to be surely free.
     Waiting {
         /// Who holds it, when anybody does.
@@ -102,6 +104,7 @@ pub enum Ended {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::InLine => write!(f, "waiting behind another candidate of this process"),
             Self::Waiting { holder: Some(holder) } => {
                 write!(f, "waiting for {} (epoch {}, taken {})", holder.instance, holder.epoch, holder.taken)
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::bindings::{Terms, Vacancy};
 use crate::clock::{Clock, nanos};
 use crate::floor::{Floor, MemoryFloor};
-use crate::lease::Event;
+use crate::lease::{Event, Line};
 
 /// Told of every event, in order; must not block.
 pub(super) type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -32,6 +32,9 @@ pub struct LeaseOptions {
     /// When the first renewal is made, in thousandths of the interval. Default: 1000. Many leases of one process
     /// that are taken at once are renewed in turn when each has a place of its own here.
     pub first_renewal_per_mille: u16,
+    /// Where it waits for its turn to wait for the lease. Default: a line of its own. Give the same one to the
+    /// candidates of one process for one lease: only the first of them looks at the store.
+    pub line: Line,
     /// What an absence is worth; default by the store.
     pub vacancy: Option<Vacancy>,
     /// Where the highest epoch issued is kept. Default: in memory, which is forgotten with the process;
@@ -60,6 +63,7 @@ impl LeaseOptions {
             build: String::new(),
             timing: Timing::default(),
             first_renewal_per_mille: 1000,
+            line: Line::default(),
             vacancy: None,
             floor: Arc::new(MemoryFloor::default()),
             clock: Clock::machine(),

@@ -36,6 +36,7 @@ pub struct Trial {
 
 /// What became of a version that was on probation.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are a handful in the life of a process")]
 pub enum Verdict {
     /// It is proven.
     Proven(Version),

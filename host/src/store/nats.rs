@@ -17,6 +17,7 @@
 //! | reading | `$JS.API.STREAM.MSG.GET.KV_B` | |
 //! | holding the key K | `$KV.B.K` | |
 //! | watching the key K | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.K` | |
+//! | watching many keys by one consumer | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.>` | |
 //! | listing keys | `$JS.API.CONSUMER.CREATE.KV_B.*.$KV.B.>` | |
 //! | raising the floor | `$JS.API.STREAM.PURGE.KV_B` | |
 //! | making the bucket | `$JS.API.STREAM.CREATE.KV_B` | |
@@ -24,6 +25,9 @@
 //! | taking from it | `$JS.API.CONSUMER.MSG.NEXT.S.C`, `$JS.ACK.S.C.>` | |
 //! | putting into it | its subject: `incumbent.queue.S` where it was made here | |
 //! | making it | `$JS.API.STREAM.CREATE.S`, `$JS.API.CONSUMER.CREATE.S.S` | |
+//!
+//! The watches of a bucket share one consumer of the first key watched and one of the whole bucket. Where the
+//! latter is not granted, which is asked for once a connection, each further key has a consumer of its own.
 
 mod bucket;
 mod connect;
@@ -31,9 +35,11 @@ mod errors;
 mod link;
 mod listen;
 mod queue;
+mod watching;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -46,6 +52,7 @@ pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
 use self::errors::{Call, Doing, Place};
 use self::link::Link;
 use self::queue::NatsQueue;
+use self::watching::Watching;
 use super::queue::{Queue, QueueConfig, check_queue};
 use super::{Bucket, BucketConfig, Fault, Store, check_config};
 use crate::limits::TTL_SHORTEST;
@@ -61,6 +68,8 @@ const MARKER_SHORTEST: Duration = Duration::from_secs(1);
 pub struct Nats {
     link: Arc<Link>,
     warned_of_memory: AtomicBool,
+    /// By bucket; each lives as long as a handle or a watch of its bucket.
+    watching: Mutex<HashMap<String, Weak<Watching>>>,
 }
 
 impl Nats {
@@ -72,7 +81,23 @@ impl Nats {
     /// [`OLDEST_SERVER`]; [`Fault::Unavailable`] when no server answers.
     pub async fn connect(options: NatsOptions) -> Result<Self, Fault> {
         let link = connect::connect(&options).await?;
-        Ok(Self { link: Arc::new(link), warned_of_memory: AtomicBool::new(false) })
+        Ok(Self {
+            link: Arc::new(link),
+            warned_of_memory: AtomicBool::new(false),
+            watching: Mutex::default(),
+        })
+    }
+
+    /// What the handles of this bucket watch by, together.
+    fn watching(&self, bucket: &str) -> Arc<Watching> {
+        let mut all = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = all.get(bucket).and_then(Weak::upgrade) {
+            return there;
+        }
+        all.retain(|_, watching| watching.strong_count() > 0);
+        let new = Arc::new(Watching::new(Arc::clone(&self.link), bucket));
+        all.insert(bucket.into(), Arc::downgrade(&new));
+        new
     }
 
     fn opened(&self, name: &str, info: &Info) -> Result<Arc<dyn Bucket>, Fault> {
@@ -94,7 +119,7 @@ impl Nats {
                 "kept in one server's memory: gone, with every lease, when it restarts"
             );
         }
-        Ok(Arc::new(NatsBucket::new(Arc::clone(&self.link), name)))
+        Ok(Arc::new(NatsBucket::new(Arc::clone(&self.link), name, self.watching(name))))
     }
 }
 

@@ -19,8 +19,9 @@ pub struct WorkersOptions {
     /// Whether leases are stood for at all. Without, each worker just works: for a single instance.
     /// Default: true.
     pub election: bool,
-    /// The options of the lease of each worker, from its name. A renew interval that does not fit the bucket's ttl
-    /// becomes a third of it. Default: [`LeaseOptions::new`].
+    /// The options of the lease of each worker, from its name. The workers give the name, the line and the place of the
+    /// first renewal themselves. A renew interval that does not fit the bucket's ttl becomes a third of it. Default:
+    /// [`LeaseOptions::new`].
     pub lease: LeaseOf,
     /// How long after an error a worker works again, the first time; twice as long after each further one, up
     /// to eight times; and how long one that stepped down lets others go first. Default: 20 s.

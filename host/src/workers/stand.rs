@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Duty, Event, Shared, Worker};
-use crate::lease::{Lease, jittered};
+use crate::lease::{Lease, Line, jittered};
 
 /// The rest after errors in a row grows up to this many intervals.
 const REST_LONGEST: u32 = 8;
@@ -23,6 +23,8 @@ const NOT_STANDING: Duration = Duration::from_secs(1);
 pub(super) struct Stand {
     shared: Arc<Shared>,
     name: Arc<str>,
+    /// Shared with those of the same name.
+    line: Line,
     worker: Arc<dyn Worker>,
 }
 
@@ -39,8 +41,8 @@ enum Shift {
 }
 
 impl Stand {
-    pub(super) fn new(shared: Arc<Shared>, name: Arc<str>, worker: Arc<dyn Worker>) -> Self {
-        Self { shared, name, worker }
+    pub(super) fn new(shared: Arc<Shared>, name: Arc<str>, line: Line, worker: Arc<dyn Worker>) -> Self {
+        Self { shared, name, line, worker }
     }
 
     /// Until the work is finished, or the workers are stopped. Whether it finished.
@@ -116,6 +118,7 @@ impl Stand {
             let mut options = (shared.options.lease)(&self.name);
             options.name = self.name.to_string();
             options.timing.lenient = true;
+            options.line = self.line.clone();
             options.first_renewal_per_mille = shared.next_place();
             let (worker, tell, healthy) = (self.worker.clone(), unwell.clone(), options.healthy.clone());
             options.healthy =

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::errors::{self, Call, Doing, Place};
 use super::link::{self, Link, Trouble};
-use super::listen::{self, NatsWatch};
-use super::{Last, kind_of};
+use super::watching::Watching;
+use super::{Last, kind_of, listen};
 use crate::limits::VALUE_BYTES;
 use crate::store::{
     Bucket, BucketInfo, Entry, Fault, Reading, Watch, Write, check_key, check_purge, check_value, name,
@@ -32,6 +32,7 @@ pub(super) struct NatsBucket {
     /// Revisions at which a value stands or stood. The server lets a marker be updated at its revision like
     /// any value; what a revision holds never changes, so one that was a value still is.
     values: Mutex<VecDeque<u64>>,
+    watching: Arc<Watching>,
 }
 
 /// What a key's last message is, markers told apart.
@@ -47,8 +48,8 @@ enum Cas {
 }
 
 impl NatsBucket {
-    pub(super) fn new(link: Arc<Link>, name: &str) -> Self {
-        Self { link, name: name.into(), values: Mutex::default() }
+    pub(super) fn new(link: Arc<Link>, name: &str, watching: Arc<Watching>) -> Self {
+        Self { link, name: name.into(), values: Mutex::default(), watching }
     }
 
     fn call<'a>(&'a self, doing: Doing, key: Option<&'a str>) -> Call<'a> {
@@ -249,8 +250,7 @@ impl Bucket for NatsBucket {
 
     async fn watch(&self, key: &str) -> Result<Box<dyn Watch>, Fault> {
         check_key(key)?;
-        let watch = NatsWatch::begin(Arc::clone(&self.link), &self.name, key, self.subject(key)).await?;
-        Ok(Box::new(watch))
+        self.watching.watch(key, self.subject(key)).await
     }
 }
 

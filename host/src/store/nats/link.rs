@@ -169,7 +169,8 @@ impl Link {
         Ok(connection)
     }
 
-    fn connection(&self) -> u64 {
+    /// The number of the connection, the same until it is lost.
+    pub(super) fn connection(&self) -> u64 {
         self.client.statistics().connects.load(std::sync::atomic::Ordering::SeqCst)
     }
 

@@ -1,16 +1,14 @@
-//! A consumer of one's own that pushes what stands in a bucket and then what changes. Keys are listed and
-//! watched through it.
+//! A consumer of one's own that pushes what changes in a bucket, after what stands there where that is asked
+//! for. Keys are listed and [watched](super::watching) through it.
 //!
 //! Its name and filter are in the subject that creates it, so that a permission can be given for one key:
 //! `$JS.API.CONSUMER.CREATE.KV_bucket.*.$KV.bucket.key`. The client's own ordered consumer asks for the whole
 //! bucket, and mends itself from the last revision it saw, which lies ahead in a bucket raised anew.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Message, StatusCode, Subscriber};
-use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -20,21 +18,43 @@ use super::errors::{Call, Doing, Place};
 use super::link::{Events, Heard, Link};
 use super::{Last, kind_of};
 use crate::limits::KEYS;
-use crate::store::{Fault, Watch, name};
-
-/// How often the server says that it is still there. It refuses less than 100 ms.
-const HEARTBEAT: Duration = Duration::from_secs(1);
-
-/// The same while keys are listed, where it also says "that was all".
-const HEARTBEAT_LISTING: Duration = Duration::from_millis(200);
+use crate::store::{Fault, name};
 
 /// Heartbeats missed in a row after which a consumer is taken for dead.
 const MISSED: u32 = 3;
 
-/// How long a broken watch waits before it tries to begin anew.
-const BEGIN_AGAIN: Duration = Duration::from_millis(250);
+/// How long the server keeps a consumer that nobody listens to any more. It is not deleted by request, which
+/// would take a permission more and would not come from a client that died.
+const UNHEARD: Duration = Duration::from_secs(1);
 
-struct Listener {
+/// What is listened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// What stands there, and then what changes.
+    Listing,
+    /// What changes from now on: whoever watches looks once the watch has begun.
+    Watching,
+}
+
+impl For {
+    fn deliver_policy(self) -> &'static str {
+        match self {
+            Self::Listing => "last_per_subject",
+            Self::Watching => "new",
+        }
+    }
+
+    /// How often the server says that it is still there, and a lister thereby "that was all". It refuses less
+    /// than 100 ms.
+    fn heartbeat(self) -> Duration {
+        match self {
+            Self::Listing => Duration::from_millis(200),
+            Self::Watching => Duration::from_secs(1),
+        }
+    }
+}
+
+pub(super) struct Listener {
     subscriber: Subscriber,
     events: Events,
     connection: u64,
@@ -44,7 +64,7 @@ struct Listener {
     heartbeat: Duration,
 }
 
-enum Sign {
+pub(super) enum Sign {
     Message(Message),
     /// Nothing is waiting to be sent.
     Idle,
@@ -53,12 +73,12 @@ enum Sign {
 }
 
 impl Listener {
-    /// Listen to what matches `filter`, beginning with what stands there. Answers how much that is.
-    async fn begin(
+    /// Listen to what matches `filter`. Answers how much stands there that is to come first.
+    pub(super) async fn begin(
         link: &Link,
         bucket: &str,
         filter: &str,
-        heartbeat: Duration,
+        what: For,
         call: &Call<'_>,
         deadline: Instant,
     ) -> Result<(Self, u64), Fault> {
@@ -85,12 +105,13 @@ impl Listener {
             "config": {
                 "name": name,
                 "deliver_subject": inbox,
-                "deliver_policy": "last_per_subject",
+                "deliver_policy": what.deliver_policy(),
                 "filter_subject": filter,
                 "ack_policy": "none",
                 "max_deliver": 1,
                 "headers_only": true,
-                "idle_heartbeat": crate::clock::nanos(heartbeat),
+                "idle_heartbeat": crate::clock::nanos(what.heartbeat()),
+                "inactive_threshold": crate::clock::nanos(UNHEARD),
                 "mem_storage": true,
                 "num_replicas": 1,
             },
@@ -99,6 +120,7 @@ impl Listener {
         match link.api::<Created>(&create, &body, deadline).await {
             Ok(Ok(created)) => {
                 let last_sign = Instant::now();
+                let heartbeat = what.heartbeat();
                 let listener = Self { subscriber, events, connection, received: 0, last_sign, heartbeat };
                 Ok((listener, created.num_pending))
             }
@@ -108,7 +130,7 @@ impl Listener {
     }
 
     /// The next sign of life. Cancel-safe.
-    async fn next(&mut self, link: &Link) -> Sign {
+    pub(super) async fn next(&mut self, link: &Link) -> Sign {
         let silent_since = self.last_sign + self.heartbeat * MISSED;
         loop {
             let message = tokio::select! {
@@ -139,7 +161,7 @@ pub(super) async fn keys(link: &Link, bucket: &str, deadline: Instant) -> Result
     let unavailable = |why: &str| Fault::Unavailable(format!("cannot {call}: {why}"));
     let prefix = format!("$KV.{bucket}.");
     let (mut listener, pending) =
-        Listener::begin(link, bucket, &format!("{prefix}>"), HEARTBEAT_LISTING, &call, deadline).await?;
+        Listener::begin(link, bucket, &format!("{prefix}>"), For::Listing, &call, deadline).await?;
     let mut has_value = BTreeMap::new();
     let mut all = pending == 0;
     while !all {
@@ -176,65 +198,6 @@ fn still_to_come(ack: Option<&str>) -> Option<u64> {
     let tokens: Vec<&str> = ack?.strip_prefix("$JS.ACK.")?.split('.').collect();
     let pending = if tokens.len() < 9 { tokens.get(6) } else { tokens.get(8) };
     pending?.parse().ok()
-}
-
-/// Watches one key.
-pub(super) struct NatsWatch {
-    link: Arc<Link>,
-    bucket: String,
-    key: String,
-    filter: String,
-    listener: Option<Listener>,
-}
-
-impl NatsWatch {
-    pub(super) async fn begin(
-        link: Arc<Link>,
-        bucket: &str,
-        key: &str,
-        filter: String,
-    ) -> Result<Self, Fault> {
-        let mut watch = Self { link, bucket: bucket.into(), key: key.into(), filter, listener: None };
-        watch.listener = Some(watch.listen().await?);
-        Ok(watch)
-    }
-
-    async fn listen(&self) -> Result<Listener, Fault> {
-        let call = Call {
-            doing: Doing::Read("watch"),
-            key: Some(&self.key),
-            place: Place::Bucket(&self.bucket),
-            servers: self.link.servers(),
-        };
-        let deadline = self.link.deadline();
-        let begun = Listener::begin(&self.link, &self.bucket, &self.filter, HEARTBEAT, &call, deadline).await;
-        begun.map(|(listener, _)| listener)
-    }
-}
-
-#[async_trait]
-impl Watch for NatsWatch {
-    async fn changed(&mut self) -> bool {
-        loop {
-            if let Some(listener) = &mut self.listener {
-                match listener.next(&self.link).await {
-                    Sign::Message(_) => return true,
-                    Sign::Idle => {}
-                    Sign::Broken => self.listener = None,
-                }
-                continue;
-            }
-            match self.listen().await {
-                // It may have changed while nobody listened.
-                Ok(listener) => {
-                    self.listener = Some(listener);
-                    return true;
-                }
-                Err(Fault::Unavailable(_)) => tokio::time::sleep(BEGIN_AGAIN).await,
-                Err(_) => return false,
-            }
-        }
-    }
 }
 
 #[cfg(test)]
