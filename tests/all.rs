@@ -27,6 +27,7 @@ mod lease_release;
 mod lease_take;
 mod lease_vacancy;
 mod operator_command;
+mod policies_registry;
 mod queue_contract;
 mod rails;
 mod rehearsal;

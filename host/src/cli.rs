@@ -61,8 +61,6 @@ async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Holds { command } => holds::holds(command, json).await,
         Command::Queue { command } => queue::queue(command, json).await,
-        Command::Policy { command: args::PolicyCommand::Inspect(inspect) } => {
-            policy::inspect(&inspect, json).await
-        }
+        Command::Policy { command } => policy::policy(command, json).await,
     }
 }

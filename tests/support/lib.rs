@@ -11,5 +11,6 @@ pub mod nats;
 pub mod proxy;
 pub mod running;
 pub mod seat;
+pub mod signer;
 pub mod site;
 pub mod world;

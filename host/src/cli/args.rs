@@ -1,6 +1,7 @@
 //! What the command line takes.
 
 mod holds;
+mod policy;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +16,10 @@ use incumbent::store::open::{Access, StoreUrl};
 pub(crate) use holds::{
     HoldsBegin, HoldsBuckets, HoldsCommand, HoldsEnd, HoldsNext, HoldsStatus, HoldsWatch, Office,
     QueueCommand, QueueCreate, QueuePut, QueueStatus,
+};
+pub(crate) use policy::{
+    PolicyArgs, PolicyCheck, PolicyClear, PolicyCommand, PolicyHistory, PolicyInspect, PolicyKey,
+    PolicyPublish, PolicyRollback, PolicyState,
 };
 
 /// One instance acts: a lease around any command.
@@ -74,12 +79,6 @@ pub(crate) enum Command {
 pub(crate) enum BucketCommand {
     /// Make a bucket for leases.
     Create(BucketCreate),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PolicyCommand {
-    /// What a policy says of itself, after every check that loading it makes.
-    Inspect(PolicyInspect),
 }
 
 /// Which store, and how to be let in.
@@ -155,9 +154,8 @@ pub(crate) struct Run {
     /// a quarter of the time there is]
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", hide_default_value = true)]
     pub(crate) grace: Duration,
-    /// A policy to decide by [default: the one built in]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Exit when the lease is lost, for a service manager to start it again (the default).
     #[arg(long, conflicts_with = "again")]
     pub(crate) once: bool,
@@ -237,12 +235,6 @@ pub(crate) struct BucketCreate {
     /// On how many servers it is kept.
     #[arg(long, default_value_t = 1)]
     pub(crate) replicas: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyInspect {
-    /// The component [default: the one built in]
-    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

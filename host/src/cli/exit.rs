@@ -6,6 +6,10 @@ use std::process::ExitCode;
 use incumbent::guard::GuardError;
 use incumbent::holds::HoldsError;
 use incumbent::lease::LeaseError;
+use incumbent::policies::publish::PublishError;
+use incumbent::policies::source::SourceError;
+use incumbent::policies::state::StateError;
+use incumbent::policies::{NoKey, Refused};
 use incumbent::policy::LoadError;
 use incumbent::store::Fault;
 use incumbent::store::open::NoStore;
@@ -56,8 +60,17 @@ pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
         if let Some(holds) = cause.downcast_ref::<HoldsError>() {
             return of_holds(holds);
         }
-        if cause.is::<LoadError>() {
+        if cause.is::<LoadError>() || cause.is::<Refused>() || cause.is::<NoKey>() {
             return Exit::Data;
+        }
+        match cause.downcast_ref::<SourceError>() {
+            Some(SourceError::TooLarge(_)) => return Exit::Data,
+            Some(SourceError::Store { fault, .. }) => return of_fault(fault),
+            Some(_) => return Exit::Config,
+            None => {}
+        }
+        if cause.is::<StateError>() || cause.is::<PublishError>() {
+            return Exit::Config;
         }
         if cause.is::<NoStore>() {
             return Exit::Usage;

@@ -8,14 +8,15 @@ use anyhow::Context;
 use incumbent::clock::Steady;
 use incumbent::guard::{GuardOptions, Guarded, Status};
 use incumbent::lease::{Event, Lease, LeaseOptions};
-use incumbent::policy::{Policy, Runtime};
+use incumbent::policy::Policy;
 use incumbent::store::Store;
 use tokio::sync::watch;
 
 use super::args::Run;
 use super::exit::Exit;
+use super::policy::{self, Serves};
 use super::signals::Signals;
-use super::{policy, say, state};
+use super::{say, state};
 
 /// `incumbent run`.
 pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -25,10 +26,10 @@ pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
     if let Some(ttl) = args.ttl {
         agree(&*store, &args.bucket.bucket, ttl).await?;
     }
-    let policy = policy::load(&Runtime::new()?, args.policy.as_deref()).await?;
+    let serves = policy::serves(&args.policy, &args.store, as_json).await?;
     loop {
-        let stand = Stand::new(&args, as_json, &policy, &*store).await?;
-        match stand.serve(&args, &mut signals).await? {
+        let stand = Stand::new(&args, as_json, &serves.policy, &*store).await?;
+        match stand.serve(&args, &serves, &mut signals).await? {
             End::Lost if args.again => {}
             End::GaveWay { rest } if args.again => tokio::select! {
                 () = tokio::time::sleep(rest) => {}
@@ -89,7 +90,7 @@ impl Stand {
     }
 
     /// Takes the lease, runs the command, gives the lease back.
-    async fn serve(mut self, args: &Run, signals: &mut Signals) -> anyhow::Result<End> {
+    async fn serve(mut self, args: &Run, serves: &Serves, signals: &mut Signals) -> anyhow::Result<End> {
         let epoch = tokio::select! {
             taken = self.lease.take() => taken?,
             signal = signals.next() => {
@@ -119,7 +120,13 @@ impl Stand {
                     knows_asked = true;
                     command.end();
                 }
-                signal = signals.next() => forward(&command, signal),
+                signal = signals.next() => {
+                    // The command may have something to read again too.
+                    if signal == rustix::process::Signal::HUP.as_raw() {
+                        serves.reread();
+                    }
+                    forward(&command, signal);
+                }
                 Ok(()) = self.until.changed() => {
                     let until = *self.until.borrow_and_update();
                     if let Some(until) = until

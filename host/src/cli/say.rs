@@ -2,6 +2,7 @@
 
 use incumbent::holds::{self, Job};
 use incumbent::lease::{Event, Released};
+use incumbent::policies;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -62,6 +63,22 @@ fn to_json(lease: &str, event: &Event) -> Value {
         line["holder"] = super::show::holder_json(holder);
     }
     line
+}
+
+/// Says what happened to the versions of a policy, in one line.
+pub(crate) fn policies(event: &policies::Event, as_json: bool) {
+    if !as_json {
+        eprintln!("incumbent: {event}");
+        return;
+    }
+    let name = match event {
+        policies::Event::Published { .. } => "policy-published",
+        policies::Event::Proven { .. } => "policy-proven",
+        policies::Event::RolledBack { .. } => "policy-rolled-back",
+        policies::Event::Refused(_) => "policy-refused",
+        _ => "policy-trouble",
+    };
+    eprintln!("{}", json!({ "event": name, "message": event.to_string() }));
 }
 
 /// Says what happened to check holds, in one line.

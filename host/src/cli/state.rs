@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(15);
 /// An encoded name in a file name; what is longer is told apart by its digest.
 const NAME_SHOWN: usize = 60;
 
-fn folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("XDG_STATE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".local/state")))

@@ -25,6 +25,9 @@
 //! | taking from it | `$JS.API.CONSUMER.MSG.NEXT.S.C`, `$JS.ACK.S.C.>` | |
 //! | putting into it | its subject: `incumbent.queue.S` where it was made here | |
 //! | making it | `$JS.API.STREAM.CREATE.S`, `$JS.API.CONSUMER.CREATE.S.S` | |
+//! | following a policy in the object bucket B | `$JS.API.STREAM.MSG.GET.OBJ_B` | |
+//! | publishing one | that, `$O.B.>`, `$JS.API.STREAM.INFO.OBJ_B`, `$JS.API.STREAM.PURGE.OBJ_B` | |
+//! | making that bucket | `$JS.API.STREAM.CREATE.OBJ_B` | |
 //!
 //! The watches of a bucket share one consumer of the first key watched and one of the whole bucket. Where the
 //! latter is not granted, which is asked for once a connection, each further key has a consumer of its own.
@@ -34,6 +37,7 @@ mod connect;
 mod errors;
 mod link;
 mod listen;
+mod objects;
 mod queue;
 mod watching;
 
@@ -51,6 +55,7 @@ use self::bucket::NatsBucket;
 pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
 use self::errors::{Call, Doing, Place};
 use self::link::Link;
+pub(crate) use self::objects::{Content, Object, Objects, Put};
 use self::queue::NatsQueue;
 use self::watching::Watching;
 use super::queue::{Queue, QueueConfig, check_queue};
@@ -98,6 +103,11 @@ impl Nats {
         let new = Arc::new(Watching::new(Arc::clone(&self.link), bucket));
         all.insert(bucket.into(), Arc::downgrade(&new));
         new
+    }
+
+    /// The objects of this bucket, which is not looked up yet.
+    pub(crate) fn objects(&self, bucket: &str) -> Result<Objects, Fault> {
+        Objects::new(&self.link, bucket)
     }
 
     fn opened(&self, name: &str, info: &Info) -> Result<Arc<dyn Bucket>, Fault> {

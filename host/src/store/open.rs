@@ -87,12 +87,18 @@ pub async fn open(url: &StoreUrl, access: &Access, clock: &Clock) -> Result<Arc<
     Ok(match url {
         StoreUrl::Memory => Arc::new(Memory::new(clock.clone())),
         StoreUrl::Sqlite(path) => Arc::new(Sqlite::open(path, clock.clone(), SQLITE_TIMEOUT).await?),
-        StoreUrl::Nats(servers) => {
-            let mut options = NatsOptions::new(servers);
-            options.credentials.clone_from(&access.credentials);
-            options.tls_root.clone_from(&access.tls_root);
-            options.tls_identity.clone_from(&access.tls_identity);
-            Arc::new(Nats::connect(options).await?)
-        }
+        StoreUrl::Nats(servers) => Arc::new(open_nats(servers, access).await?),
     })
+}
+
+/// Connect to the servers of this URL.
+///
+/// # Errors
+/// As [`Nats::connect`].
+pub async fn open_nats(servers: &str, access: &Access) -> Result<Nats, Fault> {
+    let mut options = NatsOptions::new(servers);
+    options.credentials.clone_from(&access.credentials);
+    options.tls_root.clone_from(&access.tls_root);
+    options.tls_identity.clone_from(&access.tls_identity);
+    Nats::connect(options).await
 }

@@ -1,5 +1,5 @@
 //! A policy with one fault. Which one stands in its bytes, where a test writes its number before it loads them.
-//! 00 has none; those from 60 on are none either, but what a policy may do.
+//! 00 has none; those from 60 on are none either, but what a policy may do; those from 70 on are shown only in earnest.
 
 #![no_std]
 
@@ -23,6 +23,11 @@ fn fault() -> u8 {
     // Not a constant to the compiler, which would leave it out.
     let told = core::hint::black_box(&FAULT);
     (told[6] - b'0') * 10 + (told[7] - b'0')
+}
+
+/// Rehearsals are at 100 s and a little more.
+fn in_earnest(steady_ns: u64) -> bool {
+    steady_ns > 400_000_000_000
 }
 
 struct Faulty;
@@ -111,6 +116,22 @@ impl Decisions for Faulty {
     fn renew(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: Tenure) -> Renewal {
         let known = tenure.clone();
         match fault() {
+            // Sound in a rehearsal, which it knows by its clock, and at fault in earnest.
+            70 if in_earnest(io.now().steady_ns) => panic!(),
+            71 if in_earnest(io.now().steady_ns) => {
+                return match lease::renew(io, terms, who, tenure) {
+                    Renewal::Kept(kept) => Renewal::Kept(Tenure { until_ns: u64::MAX, ..kept }),
+                    ended => ended,
+                };
+            }
+            72 if in_earnest(io.now().steady_ns) => loop {
+                core::hint::black_box(());
+            },
+            // It writes, and traps then.
+            73 if in_earnest(io.now().steady_ns) => {
+                let _ = lease::renew(io, terms, who, tenure);
+                panic!()
+            }
             // Kept without a write.
             10 => return Renewal::Kept(Tenure { until_ns: 112_000_000_000, revision: 58, ..tenure }),
             // At whatever time.
@@ -192,6 +213,7 @@ impl Decisions for Faulty {
             }
             // Another epoch's.
             (26, Ok(open), _) => Ok(Open { epoch: open.epoch + 1, ..open }),
+            (74, Ok(open), _) if in_earnest(now_ns) => Ok(Open { until_ns: u64::MAX, ..open }),
             // For ever.
             (27, Ok(open), _) => Ok(Open { until_ns: u64::MAX, ..open }),
             // Never, which is as strict as can be.

@@ -1,0 +1,68 @@
+//! The policy that a command is decided by, followed as its source changes.
+
+use std::sync::Arc;
+
+use incumbent::policies::source::{FileSource, NatsSource, Offers, Source};
+use incumbent::policies::{Cache, Following, Policies, PoliciesOptions};
+use incumbent::policy::{Policy, Runtime};
+
+use super::super::args::{PolicyArgs, StoreArgs};
+use super::super::{say, state};
+use super::{here, key, published};
+
+/// The policy that serves, for as long as this is kept.
+pub(crate) struct Serves {
+    /// It.
+    pub(crate) policy: Policy,
+    following: Option<Following>,
+}
+
+impl Serves {
+    /// Read the source again.
+    pub(crate) fn reread(&self) {
+        if let Some(following) = &self.following {
+            following.reread();
+        }
+    }
+}
+
+/// The policy of these arguments. One that is refused is an error, unless another one was proven before, which
+/// serves then.
+pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) -> anyhow::Result<Serves> {
+    let Some(source) = &args.policy else {
+        return Ok(Serves { policy: Policy::built_in(&runtime()?).await?, following: None });
+    };
+    let mut offers = match source {
+        Source::File(path) => Offers::File(FileSource::new(path)),
+        Source::Nats { bucket, name } => {
+            Offers::Nats(NatsSource::new(&published::connect(store).await?, bucket, name)?)
+        }
+    };
+    let options = PoliciesOptions {
+        state: Some(here::folder(&args.state)?),
+        key: key(&args.key)?,
+        on_event: Arc::new(move |event| say::policies(event, as_json)),
+        ..PoliciesOptions::default()
+    };
+    let policies = Policies::open(&runtime()?, options).await?;
+    let is_proven = policies.has_proven();
+    let first = match offers.next().await {
+        Ok(offer) => policies.offer(&offer).await.map(drop).map_err(anyhow::Error::from),
+        Err(why) => Err(why.into()),
+    };
+    match first {
+        Err(why) if !is_proven => return Err(why),
+        Err(why) => say::error(&format!("{why:#}; the last proven policy serves")),
+        Ok(()) => {}
+    }
+    Ok(Serves { policy: policies.policy(), following: Some(policies.follow(offers)) })
+}
+
+/// Compiled policies are kept, where there is a place for them.
+fn runtime() -> anyhow::Result<Runtime> {
+    let cache = state::folder().ok().and_then(|folder| Cache::open(folder.join("compiled")).ok());
+    Ok(match cache {
+        Some(cache) => Runtime::with_cache(cache)?,
+        None => Runtime::new()?,
+    })
+}
