@@ -11,6 +11,7 @@ pub mod holds;
 pub mod imports;
 pub mod lease;
 pub mod limits;
+pub mod policies;
 pub mod policy;
 mod rails;
 pub mod store;

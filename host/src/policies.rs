@@ -1,0 +1,9 @@
+//! Policies that come and go while the process runs: where they come from, who signed them, and what is
+//! remembered of them.
+
+mod digest;
+mod private;
+mod state;
+
+pub use private::FolderError;
+pub use state::{Entry, Event, Known, Quarantined, Serving, State, StateDir, StateError, now};
