@@ -3,7 +3,9 @@
 
 mod digest;
 mod private;
+mod signature;
 mod state;
 
 pub use private::FolderError;
+pub use signature::{NoKey, PublicKey, SignatureError};
 pub use state::{Entry, Event, Known, Quarantined, Serving, State, StateDir, StateError, now};

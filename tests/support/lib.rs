@@ -11,5 +11,6 @@ pub mod proxy;
 pub mod running;
 pub mod script;
 pub mod seat;
+pub mod signer;
 pub mod site;
 pub mod world;
