@@ -26,6 +26,7 @@ mod lease_release;
 mod lease_take;
 mod lease_vacancy;
 mod operator_command;
+mod policies_cache;
 mod policies_signature;
 mod policies_state;
 mod queue_contract;

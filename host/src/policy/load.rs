@@ -36,15 +36,15 @@ pub enum LoadError {
 }
 
 impl Policy {
-    /// Load a policy. Compiles off the async threads.
+    /// Load a policy. Compiles off the async threads, or takes what the runtime's cache has compiled.
     ///
     /// # Errors
     /// [`LoadError`], one for each step.
     pub async fn load(runtime: &Runtime, bytes: &[u8]) -> Result<Self, LoadError> {
         recognise(bytes)?;
-        let (engine, owned) = (runtime.engine().clone(), bytes.to_vec());
-        // Never text, never precompiled code: that would run as it is.
-        let compiled = tokio::task::spawn_blocking(move || Component::from_binary(&engine, &owned)).await;
+        let digest = hex(&Sha256::digest(bytes));
+        let (within, owned, named) = (runtime.clone(), bytes.to_vec(), digest.clone());
+        let compiled = tokio::task::spawn_blocking(move || compile(&within, &owned, &named)).await;
         let component = match compiled {
             Ok(Ok(component)) => component,
             Ok(Err(why)) => return Err(LoadError::Broken(format!("{why:#}"))),
@@ -60,7 +60,7 @@ impl Policy {
             runtime: runtime.clone(),
             exports,
             about: Arc::new(nobody),
-            digest: hex(&Sha256::digest(bytes)).into(),
+            digest: digest.into(),
             size: bytes.len(),
         };
         policy.about =
@@ -83,6 +83,20 @@ impl Policy {
         }
         Ok(about)
     }
+}
+
+/// The component as machine code.
+fn compile(runtime: &Runtime, bytes: &[u8], digest: &str) -> wasmtime::Result<Component> {
+    let engine = runtime.engine();
+    if let Some(component) = runtime.cache().and_then(|cache| cache.load(engine, digest)) {
+        return Ok(component);
+    }
+    // Never text, never precompiled code: that would run as it is.
+    let component = Component::from_binary(engine, bytes)?;
+    if let Some(cache) = runtime.cache() {
+        cache.store(engine, digest, &component);
+    }
+    Ok(component)
 }
 
 /// What kind of file this is, by its first bytes.

@@ -13,6 +13,7 @@ use wasmtime::{
 use crate::bindings::Exports;
 use crate::imports::Imports;
 use crate::limits;
+use crate::policies::Cache;
 use crate::policy::Call;
 
 /// How often the ticker advances the engine's epoch while a call is under way: the grain of the time bound.
@@ -34,6 +35,7 @@ pub struct Runtime {
 struct Shared {
     engine: Engine,
     linker: Linker<Call>,
+    cache: Option<Cache>,
     calls: Arc<Semaphore>,
     ticking: Arc<Ticking>,
 }
@@ -44,6 +46,18 @@ impl Runtime {
     /// # Errors
     /// The engine does not run on this machine.
     pub fn new() -> Result<Self, RuntimeError> {
+        Self::made(None)
+    }
+
+    /// As [`new`](Self::new), with compiled policies kept here, and taken from here.
+    ///
+    /// # Errors
+    /// The engine does not run on this machine.
+    pub fn with_cache(cache: Cache) -> Result<Self, RuntimeError> {
+        Self::made(Some(cache))
+    }
+
+    fn made(cache: Option<Cache>) -> Result<Self, RuntimeError> {
         // Pooled instances are four times as fast to make. Where the address space is limited they cannot be
         // reserved, and instances are made on demand.
         let engine = Engine::new(&config(true))
@@ -55,11 +69,15 @@ impl Runtime {
         let ticking = Arc::new(Ticking::default());
         ticking.clone().start(&engine).map_err(|why| RuntimeError(why.to_string()))?;
         let calls = Arc::new(Semaphore::new(usize::try_from(limits::CALLS).unwrap_or(1)));
-        Ok(Self { shared: Arc::new(Shared { engine, linker, calls, ticking }) })
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, calls, ticking }) })
     }
 
     pub(super) fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    pub(super) fn cache(&self) -> Option<&Cache> {
+        self.shared.cache.as_ref()
     }
 
     pub(super) fn linker(&self) -> &Linker<Call> {
