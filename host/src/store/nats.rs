@@ -24,12 +24,16 @@
 //! | taking from it | `$JS.API.CONSUMER.MSG.NEXT.S.C`, `$JS.ACK.S.C.>` | |
 //! | putting into it | its subject: `incumbent.queue.S` where it was made here | |
 //! | making it | `$JS.API.STREAM.CREATE.S`, `$JS.API.CONSUMER.CREATE.S.S` | |
+//! | following a policy in the object bucket B | `$JS.API.STREAM.MSG.GET.OBJ_B` | |
+//! | publishing one | that, `$O.B.>`, `$JS.API.STREAM.INFO.OBJ_B`, `$JS.API.STREAM.PURGE.OBJ_B` | |
+//! | making that bucket | `$JS.API.STREAM.CREATE.OBJ_B` | |
 
 mod bucket;
 mod connect;
 mod errors;
 mod link;
 mod listen;
+mod objects;
 mod queue;
 
 use std::sync::Arc;
@@ -45,6 +49,7 @@ use self::bucket::NatsBucket;
 pub use self::connect::{NatsOptions, OLDEST_SERVER, TIMEOUT};
 use self::errors::{Call, Doing, Place};
 use self::link::Link;
+pub(crate) use self::objects::{Content, Object, Objects, Put};
 use self::queue::NatsQueue;
 use super::queue::{Queue, QueueConfig, check_queue};
 use super::{Bucket, BucketConfig, Fault, Store, check_config};
@@ -73,6 +78,11 @@ impl Nats {
     pub async fn connect(options: NatsOptions) -> Result<Self, Fault> {
         let link = connect::connect(&options).await?;
         Ok(Self { link: Arc::new(link), warned_of_memory: AtomicBool::new(false) })
+    }
+
+    /// The objects of this bucket, which is not looked up yet.
+    pub(crate) fn objects(&self, bucket: &str) -> Result<Objects, Fault> {
+        Objects::new(&self.link, bucket)
     }
 
     fn opened(&self, name: &str, info: &Info) -> Result<Arc<dyn Bucket>, Fault> {

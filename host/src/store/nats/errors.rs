@@ -42,6 +42,8 @@ pub(super) enum Place<'a> {
     Bucket(&'a str),
     /// As the user names it: `STREAM/CONSUMER`, or one name for both.
     Queue(&'a str),
+    /// A bucket of objects.
+    Objects(&'a str),
 }
 
 impl Place<'_> {
@@ -49,6 +51,7 @@ impl Place<'_> {
     pub(super) fn stream(self) -> String {
         match self {
             Self::Bucket(name) => format!("KV_{name}"),
+            Self::Objects(name) => format!("OBJ_{name}"),
             Self::Queue(name) => name.split_once('/').map_or(name, |(stream, _)| stream).into(),
         }
     }
@@ -59,6 +62,7 @@ impl fmt::Display for Place<'_> {
         match self {
             Self::Bucket(name) => write!(f, "the bucket {name:?}"),
             Self::Queue(name) => write!(f, "the queue {name:?}"),
+            Self::Objects(name) => write!(f, "the object bucket {name:?}"),
         }
     }
 }
@@ -137,6 +141,7 @@ impl Call<'_> {
                 "create its stream and its consumer, or use a queue of incumbent queue create".into()
             }
             Place::Queue(name) => format!("create it: incumbent queue create {name} --store {servers}"),
+            Place::Objects(_) => "publish a policy to it with incumbent policy publish --create".into(),
         };
         Fault::MissingBucket(format!("{place} does not exist on {servers}; {remedy}"))
     }
