@@ -27,6 +27,8 @@ mod lease_take;
 mod lease_vacancy;
 mod operator_command;
 mod policies_cache;
+mod policies_file;
+mod policies_nats;
 mod policies_signature;
 mod policies_state;
 mod queue_contract;
