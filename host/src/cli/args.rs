@@ -182,6 +182,8 @@ pub(crate) struct Status {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) bucket: BucketArg,
+    #[command(flatten)]
+    pub(crate) policy: PolicyState,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::args::{PolicyCheck, PolicyCommand, PolicyInspect, PolicyKey};
 use super::exit::Exit;
 
+pub(crate) use here::{serving, serving_line};
 pub(crate) use serve::{Serves, serves};
 
 /// `incumbent policy …`.

@@ -25,13 +25,18 @@ pub(crate) async fn status(args: &Status, as_json: bool) -> anyhow::Result<ExitC
     let policy = Policy::built_in(&Runtime::new()?).await?;
     let ttl = bucket.info().await?.ttl;
     let holder = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await?;
+    let serving = super::policy::serving(&args.policy)?;
     if as_json {
         let shown = holder.as_ref().map(|holder| with_expiry(holder, ttl));
-        println!("{}", json!({ "lease": args.lease, "holder": shown }));
+        println!("{}", json!({ "lease": args.lease, "holder": shown, "policy": serving }));
     } else {
         match &holder {
             Some(holder) => println!("{}", line(holder, ttl)),
             None => println!("nobody holds {}", args.lease),
+        }
+        // Only where another than the built-in one ever served.
+        if let Some(serving) = &serving {
+            println!("on this machine: {}", super::policy::serving_line(serving));
         }
     }
     Ok(if holder.is_some() { Exit::Done } else { Exit::Nobody }.into())

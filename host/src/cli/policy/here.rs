@@ -53,6 +53,11 @@ pub(super) fn status(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCo
     Ok(Exit::Done.into())
 }
 
+/// The policy that serves on this machine, where another than the built-in one ever did.
+pub(crate) fn serving(args: &PolicyState) -> anyhow::Result<Option<state::Serving>> {
+    Ok(existing(args)?.map(|folder| folder.read()).transpose()?.and_then(|state| state.serving))
+}
+
 /// The policy that serves, in one line.
 pub(crate) fn serving_line(serving: &state::Serving) -> String {
     let state::Serving { digest, name, version, since, on_probation } = serving;
