@@ -18,7 +18,7 @@ pub fn incumbent() -> PathBuf {
 ///
 /// # Panics
 ///
-/// As [`incumbent`].
+/// As [`incumbent()`].
 #[must_use]
 pub fn example(name: &str) -> PathBuf {
     built().join("examples").join(name)
