@@ -27,6 +27,7 @@ mod lease_release;
 mod lease_take;
 mod lease_vacancy;
 mod operator_command;
+mod policy_in_c;
 mod queue_contract;
 mod rails;
 mod rehearsal;
