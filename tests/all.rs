@@ -34,6 +34,7 @@ mod policies_registry;
 mod policies_signature;
 mod policies_state;
 mod policy_command;
+mod policy_in_c;
 mod queue_contract;
 mod rails;
 mod rehearsal;

@@ -1,0 +1,282 @@
+#include "policy_in_c.h"
+
+// One look at the key: what it is judged by.
+typedef struct {
+    const terms_t *terms;
+    identity_t *who;
+    exports_lease_vacancy_t rule;
+    const sighting_t *seen;
+    uint64_t created;
+} look_t;
+
+typedef enum {
+    // Nobody's.
+    FREE,
+    // A record of one's own, from a write whose answer was lost.
+    OURS,
+    // Somebody else's, or not surely free yet.
+    WAIT,
+    // What stands there is no holder.
+    NO_HOLDER,
+} found_t;
+
+// What a look found: a sighting where it is free, a holder where it is ours, and so on.
+typedef struct {
+    found_t found;
+    waiting_t waiting;
+    holder_t ours;
+    text_t why;
+} judged_t;
+
+static bool waits(attempt_t *attempt, waiting_t waiting) {
+    *attempt = (attempt_t){.tag = EXPORTS_LEASE_ATTEMPT_WAITING, .val.waiting = waiting};
+    return true;
+}
+
+// Waits for nobody known, from now on.
+static bool waits_anew(attempt_t *attempt, uint64_t created) {
+    return waits(attempt, (waiting_t){.sighting = sighting_new(created, steady_now())});
+}
+
+static bool troubled(trouble_t *trouble, uint8_t tag, fault_t fault) {
+    // The faults of all cases lie in one place.
+    *trouble = (trouble_t){.tag = tag, .val.unsure = fault};
+    return false;
+}
+
+static bool no_holder(trouble_t *trouble, text_t why) {
+    *trouble = (trouble_t){.tag = EXPORTS_LEASE_TROUBLE_NOT_A_HOLDER, .val.not_a_holder = why};
+    return false;
+}
+
+static judged_t judge(const look_t *look, const kv_reading_t *reading) {
+    // Read after the answer came: whatever it told was written before this instant.
+    uint64_t now = steady_now();
+    judged_t judged = {0};
+    waiting_t *waiting = &judged.waiting;
+    switch (reading->tag) {
+    case KV_READING_FOUND: {
+        const kv_entry_t *entry = &reading->val.found;
+        holder_t holder;
+        text_t asked, why;
+        waiting->sighting = sighting_of_record(look->seen, look->created, entry->revision, now);
+        if (!record_read(entry, &holder, &asked, &why)) {
+            judged.found = NO_HOLDER;
+            judged.why = not_a_holder(look->who->lease, why);
+        } else if (owns(look->who, &holder)) {
+            judged.found = OURS;
+            judged.ours = holder;
+        } else {
+            judged.found = WAIT;
+            waiting->holder = (exports_lease_option_holder_t){true, holder};
+            // What the watched rule needs: to have seen the record just when it can be renewed no more.
+            uint64_t at = terms_until(look->terms, waiting->sighting.since_ns);
+            waiting->again_at_ns =
+                (policy_option_u64_t){look->rule == EXPORTS_LEASE_VACANCY_WATCHED && now < at, at};
+        }
+        break;
+    }
+    case KV_READING_ABSENT: {
+        waiting->sighting = sighting_of_absence(look->seen, look->created, look->rule, look->terms, now);
+        // A whole ttl, not the ttl less the margin: the margin pays for clocks that run at different rates and for
+        // acts under way.
+        uint64_t free_at = saturating_add(waiting->sighting.since_ns, look->terms->ttl_ns);
+        if (look->rule != EXPORTS_LEASE_VACANCY_TRUSTED && now < free_at) {
+            judged.found = WAIT;
+            waiting->again_at_ns = (policy_option_u64_t){true, free_at};
+        }
+        break;
+    }
+    default:
+        // Its owner gave it up, or the store vouches for its age.
+        waiting->sighting = sighting_new(look->created, now);
+    }
+    return judged;
+}
+
+written_t provisional_create(identity_t *who, provisional_t *ours, fault_t *fault) {
+    clock_moment_t sent;
+    kv_write_t write;
+    clock_now(&sent);
+    text_t taken = rfc3339(sent.wall);
+    bytes_t value = record_write(who, 0, taken, taken);
+    if (!kv_create(KV_ROLE_LEASE, &who->lease, &value, &write, fault)) return FAILED;
+    if (write.tag != KV_WRITE_WRITTEN) return LOST;
+    *ours = (provisional_t){write.val.written, write.val.written, taken, sent.steady_ns};
+    return WRITTEN;
+}
+
+written_t provisional_renew(identity_t *who, provisional_t *ours, fault_t *fault) {
+    clock_moment_t sent;
+    kv_write_t write;
+    clock_now(&sent);
+    bytes_t value = record_write(who, ours->epoch, ours->taken, rfc3339(sent.wall));
+    if (!kv_update(KV_ROLE_LEASE, &who->lease, &value, ours->revision, &write, fault)) return FAILED;
+    if (write.tag != KV_WRITE_WRITTEN) return LOST;
+    ours->revision = write.val.written;
+    ours->sent_ns = sent.steady_ns;
+    return WRITTEN;
+}
+
+void give_back(identity_t *who, uint64_t revision) {
+    kv_write_t write;
+    fault_t fault;
+    kv_delete(KV_ROLE_LEASE, &who->lease, revision, &write, &fault);
+}
+
+// From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time. On every other way
+// out the record is given back.
+static bool confirm(const look_t *look, provisional_t ours, attempt_t *attempt, trouble_t *trouble) {
+    kv_bucket_info_t bucket;
+    fault_t fault;
+    if (!kv_info(KV_ROLE_LEASE, &bucket, &fault)) {
+        give_back(look->who, ours.revision);
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
+    }
+    // What was seen was seen in another bucket, so this one's emptiness has not been watched.
+    if (bucket.created != look->created) {
+        give_back(look->who, ours.revision);
+        return waits_anew(attempt, bucket.created);
+    }
+    switch (floor_clear(look->terms, look->who, &ours, trouble)) {
+    case CLEAR:
+        break;
+    case TAKEN_OVER:
+        return waits_anew(attempt, bucket.created);
+    case TROUBLED:
+        return false;
+    }
+    uint64_t until_ns = terms_until(look->terms, ours.sent_ns);
+    // An answer that comes after its time grants nothing.
+    if (steady_now() >= until_ns) {
+        give_back(look->who, ours.revision);
+        text_t why = TEXT("taking the lease took longer than the record is good for");
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, unavailable(why));
+    }
+    *attempt = (attempt_t){
+        .tag = EXPORTS_LEASE_ATTEMPT_TAKEN,
+        .val.taken = {
+            .epoch = ours.epoch,
+            .revision = ours.revision,
+            .created = bucket.created,
+            .taken = ours.taken,
+            .until_ns = until_ns,
+            .certainty = {.tag = EXPORTS_LEASE_CERTAINTY_SURE},
+        },
+    };
+    return true;
+}
+
+// A record of one's own was found: an answer had been lost. It counts once an update at its revision has won, and is
+// held at its first epoch.
+static bool adopt(const look_t *look, const holder_t *own, attempt_t *attempt, trouble_t *trouble) {
+    if (own->epoch > own->revision) {
+        text_t why = say("it claims epoch %n at revision %n", own->epoch, own->revision);
+        return no_holder(trouble, not_a_holder(look->who->lease, why));
+    }
+    provisional_t ours = {own->epoch, own->revision, own->taken, 0};
+    fault_t fault;
+    switch (provisional_renew(look->who, &ours, &fault)) {
+    case WRITTEN:
+        return confirm(look, ours, attempt, trouble);
+    case LOST:
+        return waits_anew(attempt, look->created);
+    default:
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
+    }
+}
+
+// After a create that was refused, or whose answer was lost (a fault): whose record is it?
+static bool look_again(const look_t *look, const fault_t *lost, attempt_t *attempt, trouble_t *trouble) {
+    kv_reading_t reading;
+    fault_t fault;
+    if (!kv_get(KV_ROLE_LEASE, &look->who->lease, &reading, &fault)) {
+        return lost != NULL ? troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, *lost)
+                            : troubled(trouble, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
+    }
+    judged_t judged = judge(look, &reading);
+    if (judged.found == NO_HOLDER) return no_holder(trouble, judged.why);
+    if (judged.found == OURS) return adopt(look, &judged.ours, attempt, trouble);
+    // No holder is there: the write whose answer was lost may still arrive.
+    if (lost != NULL && !judged.waiting.holder.is_some) {
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, *lost);
+    }
+    // Where it is free: lost to somebody who is gone again, or a stale reading. The next try will tell.
+    return waits(attempt, judged.waiting);
+}
+
+// Create the record of a key that is free.
+static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *attempt, trouble_t *trouble) {
+    provisional_t ours;
+    fault_t fault;
+    switch (provisional_create(look->who, &ours, &fault)) {
+    case WRITTEN:
+        return confirm(look, ours, attempt, trouble);
+    case LOST:
+        return look_again(look, NULL, attempt, trouble);
+    default:
+        break;
+    }
+    switch (fault.tag) {
+    case KV_FAULT_UNKNOWN:
+        return look_again(look, &fault, attempt, trouble);
+    case KV_FAULT_MISSING_BUCKET:
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
+    case KV_FAULT_UNAVAILABLE:
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
+    default:
+        break;
+    }
+    // Surely refused, for good: is it still nobody's? Only then may a caller serve without it.
+    kv_reading_t reading;
+    fault_t unread;
+    if (!kv_get(KV_ROLE_LEASE, &look->who->lease, &reading, &unread)) {
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNREADABLE, unread);
+    }
+    look_t again = *look;
+    again.seen = sighting;
+    judged_t judged = judge(&again, &reading);
+    switch (judged.found) {
+    case FREE:
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNWRITABLE, fault);
+    case OURS:
+        return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
+    case WAIT:
+        return waits(attempt, judged.waiting);
+    default:
+        return no_holder(trouble, judged.why);
+    }
+}
+
+static bool misfit(trouble_t *trouble, text_t why) {
+    *trouble = (trouble_t){.tag = EXPORTS_LEASE_TROUBLE_MISFIT, .val.misfit = why};
+    return false;
+}
+
+bool exports_lease_take(terms_t *terms, identity_t *who, exports_lease_vacancy_t rule, sighting_t *maybe_seen,
+                        attempt_t *ret, trouble_t *err) {
+    kv_bucket_info_t bucket;
+    kv_reading_t reading;
+    fault_t fault;
+    text_t why;
+    if (who->instance.len == 0 || who->nonce.len == 0) {
+        return misfit(err, TEXT("a candidate needs an instance and a nonce, or it could not know its own record"));
+    }
+    if (!kv_info(KV_ROLE_LEASE, &bucket, &fault)) return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
+    if (!terms_fit(terms, &bucket, &why)) return misfit(err, why);
+    look_t look = {terms, who, rule, maybe_seen, bucket.created};
+    if (!kv_get(KV_ROLE_LEASE, &who->lease, &reading, &fault)) {
+        return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
+    }
+    judged_t judged = judge(&look, &reading);
+    switch (judged.found) {
+    case FREE:
+        return stand(&look, &judged.waiting.sighting, ret, err);
+    case OURS:
+        return adopt(&look, &judged.ours, ret, err);
+    case WAIT:
+        return waits(ret, judged.waiting);
+    default:
+        return no_holder(err, judged.why);
+    }
+}
