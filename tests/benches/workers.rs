@@ -9,6 +9,7 @@ use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::{BucketConfig, Store};
 use incumbent::{Policy, Runtime};
 use incumbent_tests::fleet::Fleet;
+use incumbent_tests::memory::resident;
 use incumbent_tests::nats::NatsServer;
 
 /// Leases, for how long they are kept, and their ttl.
@@ -51,13 +52,6 @@ async fn many((leases, kept_for, ttl): (usize, Duration, Duration)) -> anyhow::R
     let left = fleet.workers.wait(Duration::from_secs(30)).await;
     anyhow::ensure!(left.is_empty(), "{} did not end", left.len());
     Ok(())
-}
-
-/// Memory that this process has, kB.
-fn resident() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    Ok(line.unwrap_or_default().trim().trim_end_matches(" kB").parse()?)
 }
 
 /// Processor time that this process has spent.

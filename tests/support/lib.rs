@@ -6,6 +6,7 @@ pub mod crew;
 pub mod faulty;
 pub mod fleet;
 pub mod guests;
+pub mod memory;
 pub mod native;
 pub mod nats;
 pub mod proxy;
