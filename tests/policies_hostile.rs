@@ -146,17 +146,26 @@ fn unloadable() -> Result<Vec<(String, Vec<u8>)>> {
         ("loops when it starts", Guest::new().start("(loop (br 0))").component()?),
         ("traps when it starts", Guest::new().start("unreachable").component()?),
         ("loops when asked who it is", Guest::new().export("describe#describe", FOR_EVER).component()?),
-        ("has 64-bit memory", with("(memory i64 1)")),
-        ("has shared memory", with("(memory 1 1 shared)")),
-        ("has two memories", with("(memory 1) (memory 1)")),
+        ("has 64-bit memory", with("(memory i64 1)")?),
+        ("has shared memory", with("(memory 1 1 shared)")?),
+        ("has two memories", with("(memory 1) (memory 1)")?),
     ];
     Ok(kinds.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect())
 }
 
-/// A component around a module with this field, which no host here takes.
-fn with(field: &str) -> Vec<u8> {
-    wat::parse_str(format!("(component (core module {field}))"))
-        .unwrap_or_else(|_| b"\0asm\x0d\0\x01\0\xff".to_vec())
+/// A component around a module with this field, which no host here takes: a component's preamble, and the module as
+/// its one section.
+fn with(field: &str) -> Result<Vec<u8>> {
+    let module = wat::parse_str(format!("(module {field})"))?;
+    let mut length = module.len();
+    let mut bytes = b"\0asm\x0d\0\x01\0\x01".to_vec();
+    // LEB128.
+    while length >= 0x80 {
+        bytes.push(u8::try_from(length & 0x7f)? | 0x80);
+        length >>= 7;
+    }
+    bytes.push(u8::try_from(length)?);
+    Ok([bytes, module].concat())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

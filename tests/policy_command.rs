@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use incumbent::policy::BUILT_IN;
 use incumbent_tests::guests::{STRICT, faulty};
 use incumbent_tests::nats::NatsServer;
-use incumbent_tests::running::{Arena, Running, output, until};
+use incumbent_tests::running::{Arena, Running, output};
 use incumbent_tests::signer::Signer;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -160,23 +161,37 @@ fn a_fleet_changes_when_a_policy_is_published_and_goes_back_when_it_is_rolled_ba
 #[test]
 fn killed_in_the_middle_of_a_swap_it_starts_again_with_the_last_proven_policy() -> Result<()> {
     let arena = Arena::sqlite(&[])?;
-    let (file, state) = (arena.folder().join("policy.wasm"), text(&arena.folder().join("state-of-policies")));
-    let more = ["--policy-state", &state];
-    std::fs::write(&file, BUILT_IN)?;
-    for round in 0..10_u64 {
-        let mut alice = stand(&arena, &text(&file), &more)?;
+    let (file, next) = (arena.folder().join("policy.wasm"), arena.folder().join("next.wasm"));
+    let state = text(&arena.folder().join("state-of-policies"));
+    let soon = ["--policy-state", &state, "--probation", "1s", "--probation-calls", "3"];
+    std::fs::write(&file, STRICT)?;
+    let mut alice = stand(&arena, &text(&file), &soon)?;
+    alice.hears("policy strict 0.1.0 is proven")?;
+    drop(alice);
+
+    for round in 0..10_u8 {
+        // Never proven in this test.
+        let never = ["--policy-state", &state];
+        std::fs::write(&file, STRICT)?;
+        let mut alice = stand(&arena, &text(&file), &never)?;
         alice.hears("taken at epoch")?;
-        std::fs::write(&file, if round % 2 == 0 { STRICT } else { BUILT_IN })?;
-        // Somewhere between the first look at the file and after the last write of the state.
-        until("a moment of the swap has come", || {
-            std::thread::sleep(std::time::Duration::from_millis(100 + 60 * round));
-            Ok(Some(()))
-        })?;
+        std::fs::write(&next, [BUILT_IN, &[0, 2, 1, round]].concat())?;
+        std::fs::rename(&next, &file)?;
+        // From the first look at the file to after the last write of the state.
+        std::thread::sleep(Duration::from_millis(150 + 75 * u64::from(round)));
         alice.signal(Signal::KILL)?;
         alice.ended()?;
+
+        // Its source is gone, and what was proven last serves.
+        std::fs::remove_file(&file)?;
+        let mut again = stand(&arena, &text(&file), &never)?;
+        again.hears("the last proven policy serves")?;
+        again.hears("taken at epoch")?;
+        again.signal(Signal::TERM)?;
+        again.ended()?;
         let (code, told) = json(&arena, &["policy", "status", "--policy-state", &state])?;
-        ensure!(code == 0 && told["quarantined"].as_array().is_some_and(Vec::is_empty), "{told}");
-        std::fs::write(&file, BUILT_IN)?;
+        ensure!(code == 0 && told["proven"]["name"] == "strict", "round {round}: {told}");
+        ensure!(told["quarantined"].as_array().is_some_and(Vec::is_empty), "round {round}: {told}");
     }
     Ok(())
 }

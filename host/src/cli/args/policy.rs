@@ -1,11 +1,12 @@
 //! What `incumbent policy` takes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use incumbent::policies::source::Source;
 
-use super::StoreArgs;
+use super::{StoreArgs, duration};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -54,6 +55,12 @@ pub(crate) struct PolicyArgs {
     /// [default: the one built in]
     #[arg(long, value_name = "SOURCE")]
     pub(crate) policy: Option<Source>,
+    /// For how long a new version is on probation, at the least.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
+    pub(crate) probation: Duration,
+    /// How many calls it must answer well meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) probation_calls: u32,
     #[command(flatten)]
     pub(crate) key: PolicyKey,
     #[command(flatten)]

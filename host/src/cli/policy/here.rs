@@ -33,10 +33,15 @@ fn place(args: &PolicyState) -> anyhow::Result<std::path::PathBuf> {
 /// `incumbent policy status`.
 pub(super) fn status(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCode> {
     let state = existing(args)?.map(|folder| folder.read()).transpose()?.unwrap_or_default();
+    // What was offered last and does not serve.
+    let refused = state.history.last().filter(|entry| entry.what == Event::Refused);
     if as_json {
         println!(
             "{}",
-            json!({ "serving": state.serving, "proven": state.proven, "quarantined": state.quarantined })
+            json!({
+                "serving": state.serving, "proven": state.proven, "quarantined": state.quarantined,
+                "refused": refused,
+            })
         );
     } else {
         match &state.serving {
@@ -45,6 +50,9 @@ pub(super) fn status(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCo
         }
         if let Some(proven) = &state.proven {
             println!("proven: {} {}  sha256:{}", proven.name, proven.version, proven.digest);
+        }
+        if let Some(Entry { when, digest, why, .. }) = refused {
+            println!("refused at {when}: sha256:{digest}  {}", why.lines().next().unwrap_or_default());
         }
         for Quarantined { digest, name, version, why, when } in &state.quarantined {
             println!("in quarantine since {when}: {name} {version}  sha256:{digest}  {why}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use incumbent::policies::source::{FileSource, NatsSource, Offers, Source};
 use incumbent::policies::{Cache, Following, Policies, PoliciesOptions};
-use incumbent::policy::{Policy, Runtime};
+use incumbent::policy::{Policy, Probation, Runtime};
 
 use super::super::args::{PolicyArgs, StoreArgs};
 use super::super::{say, state};
@@ -41,6 +41,7 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) 
     let options = PoliciesOptions {
         state: Some(here::folder(&args.state)?),
         key: key(&args.key)?,
+        probation: Probation { calls: args.probation_calls, time: args.probation },
         on_event: Arc::new(move |event| say::policies(event, as_json)),
         ..PoliciesOptions::default()
     };
