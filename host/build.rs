@@ -1,10 +1,12 @@
-//! Builds the policy that the host carries as its built-in one.
+//! Builds the policy that the host carries as its built-in one, and reads what the host says of the contract.
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "build/contract.rs"]
+mod contract;
 #[path = "build/guest.rs"]
 mod guest;
 
@@ -20,5 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     // Where the tests' policies are built, so that what they depend on is built once.
     println!("cargo::metadata=target={}", target.display());
+
+    let contract = contract::read(&workspace.join("wit"))?;
+    fs::write(out.join("contract.rs"), contract.source)?;
     Ok(())
 }

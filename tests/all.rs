@@ -1,6 +1,7 @@
 //! Every question in one binary, one file a question.
 
 mod component;
+mod contract_versions;
 mod decisions;
 mod guardian;
 mod holds_command;
