@@ -3,6 +3,7 @@
 mod component;
 mod contract_versions;
 mod decisions;
+mod golden;
 mod guardian;
 mod holds_command;
 mod holds_input;
