@@ -38,6 +38,7 @@ mod policies_signature;
 mod policies_state;
 mod policy_command;
 mod policy_in_c;
+mod policy_new;
 mod queue_contract;
 mod rails;
 mod rehearsal;
