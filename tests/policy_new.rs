@@ -49,7 +49,10 @@ async fn a_new_policy_tests_builds_and_passes_the_rehearsal() -> Result<()> {
     let (code, out, err) = policy(&["new", "own", "--name", "own-policy"], &built())?;
     ensure!(code == 0 && out.contains("cargo run -p make"), "{code} {out} {err}");
 
-    cargo(&folder, &["fmt", "--all", "--check"])?;
+    // Not every toolchain has the formatter.
+    if cargo(&folder, &["fmt", "--version"]).is_ok() {
+        cargo(&folder, &["fmt", "--all", "--check"])?;
+    }
     let target = built().join("target").display().to_string();
     let tested = cargo(&folder, &["test", "--target-dir", &target])?;
     ensure!(tested.contains("2 passed"), "{tested}");
