@@ -1,7 +1,9 @@
 //! Every question in one binary, one file a question.
 
 mod component;
+mod contract_versions;
 mod decisions;
+mod golden;
 mod guardian;
 mod holds_command;
 mod holds_input;
@@ -36,6 +38,7 @@ mod policies_signature;
 mod policies_state;
 mod policy_command;
 mod policy_in_c;
+mod policy_new;
 mod queue_contract;
 mod rails;
 mod rehearsal;

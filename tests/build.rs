@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let workspace = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("..");
     let target = PathBuf::from(env::var("DEP_INCUMBENT_TARGET")?);
+    println!("cargo::rustc-env=INCUMBENT_POLICIES={}", target.display());
     for policy in ["strict", "faulty"] {
         let component = guest::component(&workspace, &target, &format!("{policy}-policy"), "")?;
         fs::write(PathBuf::from(env::var("OUT_DIR")?).join(policy).with_extension("wasm"), component)?;

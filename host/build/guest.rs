@@ -1,29 +1,10 @@
-//! Builds a policy for wasm32-unknown-unknown, in a folder and an environment of its own, and makes it a component.
-//! Shared by the build scripts of the host and of the tests.
+//! Builds the policies of this workspace. Shared by the build scripts of the host and of the tests.
 
-use std::env;
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-const TARGET: &str = "wasm32-unknown-unknown";
-
-/// What a nested cargo may inherit. Everything else (flags, wrappers, the outer build's `CARGO_…`) would
-/// change how the policy is built, or have it built for the host.
-const INHERITED: [&str; 10] = [
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "LANG",
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "SSL_CERT_FILE",
-    "http_proxy",
-    "https_proxy",
-];
-const INHERITED_GROUPS: [&str; 4] = ["CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTRIES_", "CARGO_SOURCE_"];
+#[path = "wasm.rs"]
+mod wasm;
 
 /// The component of a policy crate of the workspace, built below `target`.
 pub(super) fn component(
@@ -36,79 +17,7 @@ pub(super) fn component(
         println!("cargo::rerun-if-changed={}", workspace.join(input).display());
     }
     println!("cargo::rerun-if-env-changed=INCUMBENT_DISTRIBUTION_RUSTC");
-
-    let module = build(workspace, target, package, features)?;
-    let component = wit_component::ComponentEncoder::default()
-        .module(&fs::read(&module)?)?
-        .validate(true)
-        .encode()
-        .map_err(|why| format!("{} cannot be made a component: {why:#}", module.display()))?;
-    Ok(component)
-}
-
-/// Builds the core module and answers where it is.
-fn build(workspace: &Path, target: &Path, package: &str, features: &str) -> Result<PathBuf, Box<dyn Error>> {
-    let mut cargo = toolchain()?;
-    cargo
-        .current_dir(workspace)
-        .args(["rustc", "--lib", "--crate-type", "cdylib", "--package", package, "--features", features])
-        .args(["--profile", "policy", "--target", TARGET, "--target-dir"])
-        .arg(target)
-        // All the memory that a call needs, from the start: growing it, and taking that back after each call,
-        // would interrupt every core. The stack's default alone is 1 MiB.
-        .args(["--", "-Clink-arg=-zstack-size=262144", "-Clink-arg=--initial-memory=524288"]);
-    let built = cargo.status().map_err(|why| format!("{cargo:?} cannot be run: {why}"))?;
-    if !built.success() {
-        return Err(format!("the policy {package} does not build; cargo's words are above").into());
-    }
-    Ok(target.join(TARGET).join("policy").join(package.replace('-', "_")).with_extension("wasm"))
-}
-
-/// A cargo that can build for the target: the one that runs this build, else the distribution's with its
-/// standard library's source.
-fn toolchain() -> Result<Command, Box<dyn Error>> {
-    let rustc = env::var("RUSTC")?;
-    let ask = |what: &[&str]| -> Option<String> {
-        let answer = Command::new(&rustc).args(what).output().ok()?;
-        answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).trim().to_owned())
-    };
-    let installed =
-        ask(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|dir| Path::new(&dir).is_dir());
-    if installed && env::var_os("INCUMBENT_DISTRIBUTION_RUSTC").is_none() {
-        let mut cargo = clean(env::var("CARGO")?);
-        cargo.env("RUSTC", &rustc);
-        return Ok(cargo);
-    }
-
-    let sysroot = ask(&["--print", "sysroot"]).unwrap_or_default();
-    let linker = Path::new(&sysroot).join("lib/rustlib").join(env::var("HOST")?).join("bin/rust-lld");
-    let usable = ["/usr/bin/cargo", "/usr/bin/rustc"].iter().all(|tool| Path::new(tool).is_file());
-    if !usable || !linker.is_file() {
-        return Err(format!(
-            "the policy needs the target {TARGET}, which {rustc} does not have. Install it:\n\
-             \n    rustup target add {TARGET}\n\
-             \nor, on Debian where rustup cannot reach it, as root:\n\
-             \n    apt-get install -y --no-install-recommends rustc-web cargo-web rust-web-src\n\
-             \nor let tests/setup.sh do whichever works"
-        )
-        .into());
-    }
-    let mut cargo = clean("/usr/bin/cargo".into());
-    cargo
-        .env("RUSTC", "/usr/bin/rustc")
-        // The distribution's toolchain has no built library for the target, and its own cargo is stable.
-        .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker)
-        .env("CARGO_UNSTABLE_BUILD_STD", "core,alloc");
-    Ok(cargo)
-}
-
-fn clean(program: String) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().envs(env::vars_os().filter(|(name, _)| {
-        name.to_str().is_some_and(|name| {
-            INHERITED.contains(&name) || INHERITED_GROUPS.iter().any(|group| name.starts_with(group))
-        })
-    }));
-    command
+    let choice = ["--package", package, "--features", features];
+    wasm::component(workspace, target, &package.replace('-', "_"), &choice)
+        .map_err(|why| format!("{why}\n(on a new machine, tests/setup.sh does whichever works)").into())
 }

@@ -5,6 +5,7 @@
 //! the version it began with, but for one: what a version on probation fails, the one before it answers.
 
 mod answer;
+mod contract;
 mod holds;
 mod load;
 pub mod rehearsal;

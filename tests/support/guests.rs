@@ -6,7 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
+use wit_parser::{PackageId, Resolve};
+
+/// The version of the contract that the texts of policies name.
+pub const CONTRACT: &str = "0.1.0";
 
 /// `guests/strict`: gives up at the first renewal that fails.
 pub const STRICT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/strict.wasm"));
@@ -32,6 +35,8 @@ pub struct Guest {
     fields: String,
     start: Option<String>,
     realloc: Option<String>,
+    version: Option<String>,
+    amendments: Vec<(String, String)>,
 }
 
 impl Guest {
@@ -70,14 +75,30 @@ impl Guest {
         self
     }
 
+    /// Make it for another version of the contract. Texts name the current one all the same.
+    #[must_use]
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Make it for a contract in which this text stands instead of that one.
+    #[must_use]
+    pub fn amended(mut self, was: &str, is: &str) -> Self {
+        self.amendments.push((was.into(), is.into()));
+        self
+    }
+
     /// The component.
     ///
     /// # Errors
     /// The text does not assemble, or does not fit the world.
     pub fn component(&self) -> Result<Vec<u8>> {
-        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
-        let mut resolve = Resolve::default();
-        let (package, _) = resolve.push_dir(wit)?;
+        let package = format!("package incumbent:policy@{CONTRACT};");
+        let versioned = package.replace(CONTRACT, self.version.as_deref().unwrap_or(CONTRACT));
+        let mut amendments = vec![(package, versioned)];
+        amendments.extend(self.amendments.iter().cloned());
+        let (resolve, package) = contract(&amendments)?;
         encode(&self.text(), resolve, package, "policy")
     }
 
@@ -103,14 +124,41 @@ impl Guest {
             let body = told.map_or("unreachable", |(_, body)| body.as_str());
             let _ = writeln!(
                 text,
-                "(func (export \"incumbent:policy/{interface}@0.1.0#{function}\") {signature} {body})"
+                "(func (export \"incumbent:policy/{interface}@{CONTRACT}#{function}\") {signature} {body})"
             );
         }
         if let Some(body) = &self.start {
             let _ = writeln!(text, "(func $start {body}) (start $start)");
         }
-        text + ")"
+        text.push(')');
+        match &self.version {
+            Some(version) => text.replace(&format!("@{CONTRACT}"), &format!("@{version}")),
+            None => text,
+        }
     }
+}
+
+/// The contract in `wit/`, with each of these texts replaced by the other, which must be there.
+///
+/// # Errors
+/// It cannot be read, or says something else.
+pub fn contract(amendments: &[(String, String)]) -> Result<(Resolve, PackageId)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
+    // The file that names the package comes first: together they are one.
+    let mut text = std::fs::read_to_string(folder.join("world.wit"))?;
+    for file in std::fs::read_dir(folder)? {
+        let file = file?;
+        if file.file_name() != "world.wit" {
+            text += &std::fs::read_to_string(file.path())?;
+        }
+    }
+    for (was, is) in amendments {
+        ensure!(text.contains(was), "the contract does not say {was:?}");
+        text = text.replacen(was, is, 1);
+    }
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("policy.wit", &text)?;
+    Ok((resolve, package))
 }
 
 /// A component of another world than ours.
@@ -123,7 +171,7 @@ pub fn other_world(wit: &str, module: &str) -> Result<Vec<u8>> {
     encode(module, resolve, package, "other")
 }
 
-fn encode(text: &str, resolve: Resolve, package: wit_parser::PackageId, world: &str) -> Result<Vec<u8>> {
+fn encode(text: &str, resolve: Resolve, package: PackageId, world: &str) -> Result<Vec<u8>> {
     let mut module = wat::parse_str(text)?;
     let world = resolve.select_world(&[package], Some(world))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)?;

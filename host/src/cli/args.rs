@@ -18,7 +18,7 @@ pub(crate) use holds::{
     QueueCommand, QueueCreate, QueuePut, QueueStatus,
 };
 pub(crate) use policy::{
-    PolicyArgs, PolicyCheck, PolicyClear, PolicyCommand, PolicyHistory, PolicyInspect, PolicyKey,
+    PolicyArgs, PolicyCheck, PolicyClear, PolicyCommand, PolicyHistory, PolicyInspect, PolicyKey, PolicyNew,
     PolicyPublish, PolicyRollback, PolicyState,
 };
 

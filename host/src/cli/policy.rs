@@ -1,6 +1,7 @@
-//! Policies: what they say, whether they would serve, which one serves, and those that are published.
+//! Policies: what they say, whether they would serve, which one serves, those that are published, and new ones.
 
 mod here;
+mod new;
 mod published;
 mod serve;
 
@@ -23,6 +24,7 @@ pub(crate) use serve::{Serves, serves};
 /// `incumbent policy …`.
 pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Result<ExitCode> {
     match command {
+        PolicyCommand::New(args) => new::new(&args, as_json),
         PolicyCommand::Inspect(args) => inspect(&args, as_json).await,
         PolicyCommand::Check(args) => check(&args, as_json).await,
         PolicyCommand::Publish(args) => published::publish(&args, as_json).await,

@@ -62,7 +62,9 @@ impl Refused {
         let step = match why {
             LoadError::TooLarge(_) => Step::Read,
             LoadError::NotAComponent(_) | LoadError::Broken(_) => Step::Compile,
-            LoadError::OtherWorld(_) => Step::Link,
+            LoadError::OtherContract(_) | LoadError::NotYetOffered { .. } | LoadError::OtherWorld(_) => {
+                Step::Link
+            }
             LoadError::Undescribed(_) => Step::Describe,
         };
         Self::new(from, digest, step, why)

@@ -10,6 +10,7 @@ use crate::bindings::{About, ExportsPre};
 use crate::clock::Clock;
 use crate::imports::ClockOnly;
 use crate::limits;
+use crate::policy::contract::{self, VERSION};
 use crate::policy::{Misdeed, Runtime, Version};
 
 /// A policy's name and version, bytes.
@@ -27,6 +28,22 @@ pub enum LoadError {
     /// A component that does not compile: cut off, damaged, or beyond what policies may use.
     #[error("it does not compile: {0}")]
     Broken(String),
+    /// Made for another version of the contract: build it anew against the `wit/` of this host's release, or load it
+    /// in a host of its own.
+    #[error(
+        "it is made for the contract incumbent:policy@{0}, and this host has {VERSION}: build it for that, or use a host that has {0}"
+    )]
+    OtherContract(String),
+    /// Made for a later version of the same contract, and it uses what came with it: use a newer host.
+    #[error(
+        "it calls {functions} of the contract incumbent:policy@{version}, which this host does not have yet (it has {VERSION}): use a newer host"
+    )]
+    NotYetOffered {
+        /// The version it was made for.
+        version: String,
+        /// What it calls, as `interface.function`.
+        functions: String,
+    },
     /// Imports what this host does not offer, or lacks an export.
     #[error("it is a component of another world: {0}")]
     OtherWorld(String),
@@ -54,7 +71,7 @@ impl Version {
             .linker()
             .instantiate_pre(&component)
             .and_then(ExportsPre::new)
-            .map_err(|why| LoadError::OtherWorld(format!("{why:#}")))?;
+            .map_err(|why| contract::misfit(runtime.engine(), &component, &why))?;
         let nobody = About { name: "not yet described".into(), version: String::new(), needs: Vec::new() };
         let mut version = Self {
             runtime: runtime.clone(),

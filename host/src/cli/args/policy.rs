@@ -10,6 +10,8 @@ use super::{StoreArgs, duration};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Make a policy of one's own, to be changed: a crate that builds by itself.
+    New(PolicyNew),
     /// What a policy says of itself, after every check that loading it makes.
     Inspect(PolicyInspect),
     /// Every step that a policy takes before it serves, dry, with a report.
@@ -24,6 +26,16 @@ pub(crate) enum PolicyCommand {
     ClearQuarantine(PolicyClear),
     /// Which policy serves on this machine.
     Status(PolicyState),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyNew {
+    /// Where to make it: a folder that is not there yet, or is empty.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Its name [default: the folder's]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
