@@ -2,7 +2,7 @@
 # Makes policy.wasm, and policy.wasm.sources, by which tests/policy_in_c.rs notices that it is older than its sources.
 #
 # Needs clang and lld, 14 or later, with the target wasm32 (or others by CC and LD: of zig, `zig cc
-# --target=wasm32-freestanding` and `zig wasm-ld`), sha256sum, and from crates.io, with `cargo install --locked`,
+# --target=wasm32-freestanding` and `zig wasm-ld`), sha256sum, and by `cargo install --locked`
 # wit-bindgen-cli 0.63.0 and wasm-tools 1.263.0. What is built is committed, so the tests need none of these.
 set -eu
 export LC_ALL=C
