@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use incumbent::clock::Clock;
 use incumbent::lease::Released;
 use incumbent::policies::source::{FileSource, Offer, Offers};
-use incumbent::policies::state::StateDir;
+use incumbent::policies::state::{Quarantined, StateDir, now};
 use incumbent::policies::{Event, Policies, PoliciesOptions, PublicKey, Refused, Step};
 use incumbent::policy::{BUILT_IN, Probation};
 use incumbent::store::memory::Memory;
@@ -149,11 +149,36 @@ async fn one_that_proves_itself_serves_after_a_restart_too() -> Result<()> {
     ensure!(matches!(process.next().await?, Event::Proven { .. }));
     let restarted = Process::new(Some(folder.path()), None, SOON).await?;
     ensure!(restarted.digest() == offered.version.digest());
+    // Not when an operator put it into quarantine meanwhile.
+    let books = StateDir::open(folder.path())?;
+    let digest = offered.version.digest().to_owned();
+    books.update(|state| state.quarantined.push(quarantined(&digest, "no more")))?;
+    let barred = Process::new(Some(folder.path()), None, SOON).await?;
+    ensure!(barred.digest() != digest);
+    books.update(|state| state.quarantined.clear())?;
     // It has nothing to prove again.
     let back = restarted.policies.offer(&offer(BUILT_IN)).await?;
     ensure!(!back.on_probation && !restarted.policies.offer(&offer(STRICT)).await?.on_probation);
     ensure!(lease.release().await == Released::GivenBack);
+    // What served last of those that are proven is what a restart finds.
+    restarted.policies.offer(&offer(BUILT_IN)).await?;
+    let mut restarted = restarted;
+    for _ in 0..3 {
+        ensure!(matches!(restarted.next().await?, Event::Published { on_probation: false, .. }));
+    }
+    let last = Process::new(Some(folder.path()), None, SOON).await?;
+    ensure!(last.digest() == back.version.digest());
     Ok(())
+}
+
+fn quarantined(digest: &str, why: &str) -> Quarantined {
+    Quarantined {
+        digest: digest.into(),
+        name: "strict".into(),
+        version: String::new(),
+        why: why.into(),
+        when: now(),
+    }
 }
 
 #[tokio::test]
@@ -238,15 +263,7 @@ async fn a_file_is_followed_and_the_quarantine_with_it() -> Result<()> {
     let digest = process.digest();
     let books = StateDir::open(&state)?;
     let why = "an operator does not like it";
-    books.update(|state| {
-        state.quarantined.push(incumbent::policies::state::Quarantined {
-            digest: digest.clone(),
-            name: "strict".into(),
-            version: String::new(),
-            why: why.into(),
-            when: incumbent::policies::state::now(),
-        });
-    })?;
+    books.update(|state| state.quarantined.push(quarantined(&digest, why)))?;
     let told = process.next().await?;
     ensure!(matches!(&told, Event::RolledBack { why: told, .. } if told == why), "{told}");
     ensure!(process.digest() != digest && lease.held());

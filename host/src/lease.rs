@@ -363,6 +363,7 @@ impl Lease {
     async fn begin(&self, mut tenure: Tenure) -> Result<u64, LeaseError> {
         let shared = &self.shared;
         let (orders, ordered) = keeper::orders();
+        let changes = shared.policy.changes();
         if let Err(why) = self.open_gate(&mut tenure, orders).await {
             // Nobody waits for a record that is not acted on. What cannot be deleted expires.
             let call = shared.policy.release(shared.imports(true), &shared.who, &tenure);
@@ -371,7 +372,7 @@ impl Lease {
         }
         let (epoch, until) = (tenure.epoch, Steady(tenure.until_ns));
         (shared.on_event)(&Event::Taken { epoch, until });
-        tokio::spawn(Keeper::new(shared.clone(), tenure).run(ordered));
+        tokio::spawn(Keeper::new(shared.clone(), tenure, changes).run(ordered));
         Ok(epoch)
     }
 

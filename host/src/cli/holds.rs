@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use incumbent::clock::Clock;
 use incumbent::holds::{self, Buckets};
-use incumbent::policy::{Policy, Runtime};
 use incumbent::store::Store;
 use incumbent::{LetThrough, Report};
 use serde_json::{Value, json};
@@ -37,7 +36,7 @@ async fn open(args: &StoreArgs, buckets: &Buckets) -> anyhow::Result<Arc<dyn Sto
 async fn status(args: &HoldsStatus, as_json: bool) -> anyhow::Result<ExitCode> {
     let buckets = args.buckets.names();
     let store = open(&args.store, &buckets).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let report = holds::status(&policy, &store, &buckets, &Clock::machine()).await?;
     println!("{}", said(&report, as_json));
     Ok(Exit::Done.into())
@@ -46,7 +45,7 @@ async fn status(args: &HoldsStatus, as_json: bool) -> anyhow::Result<ExitCode> {
 async fn watch(args: &HoldsWatch, as_json: bool) -> anyhow::Result<ExitCode> {
     let buckets = args.buckets.names();
     let store = open(&args.store, &buckets).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let mut last = None;
     loop {
         let line = match holds::status(&policy, &store, &buckets, &Clock::machine()).await {

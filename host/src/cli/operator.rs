@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use incumbent::clock::Clock;
 use incumbent::lease::{self, Cleared};
-use incumbent::policy::{Policy, Runtime};
+use incumbent::policy::Policy;
 use incumbent::store::Bucket;
 use incumbent::{Holder, Request};
 use serde_json::json;
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_secs(2);
 pub(crate) async fn step_down(args: &StepDown, as_json: bool) -> anyhow::Result<ExitCode> {
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let by = args.by.clone().unwrap_or_else(operator);
     let asked = match lease::step_down(&policy, &bucket, &Clock::machine(), &args.lease, &by).await? {
         Request::Asked(holder) => holder,
@@ -129,7 +129,7 @@ fn operator() -> String {
 pub(crate) async fn clear(args: &Clear, as_json: bool) -> anyhow::Result<ExitCode> {
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let ttl = humantime::format_duration(bucket.info().await?.ttl);
     if !args.yes {
         let found = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await;

@@ -12,14 +12,16 @@ use anyhow::Context;
 use incumbent::limits::COMPONENT_BYTES;
 use incumbent::policies::source::Offer;
 use incumbent::policies::{Policies, PoliciesOptions, PublicKey};
-use incumbent::policy::{BUILT_IN, Policy, Runtime};
+use incumbent::policy::{BUILT_IN, Policy};
 use serde_json::json;
 
 use super::args::{PolicyCheck, PolicyCommand, PolicyInspect, PolicyKey};
 use super::exit::Exit;
 
 pub(crate) use here::{serving, serving_line};
-pub(crate) use serve::{Serves, serves};
+pub(crate) use serve::{Serves, built_in, serves};
+
+use serve::runtime;
 
 /// `incumbent policy …`.
 pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -47,7 +49,7 @@ async fn inspect(args: &PolicyInspect, as_json: bool) -> anyhow::Result<ExitCode
         Some(file) => read(file)?,
         None => BUILT_IN.to_vec(),
     };
-    let loaded = Policy::load(&Runtime::new()?, &bytes).await;
+    let loaded = Policy::load(&runtime()?, &bytes).await;
     let version = match &args.file {
         Some(file) => loaded.with_context(|| format!("the policy {}", file.display()))?,
         None => loaded?,
@@ -78,7 +80,7 @@ async fn inspect(args: &PolicyInspect, as_json: bool) -> anyhow::Result<ExitCode
 async fn check(args: &PolicyCheck, as_json: bool) -> anyhow::Result<ExitCode> {
     let state = here::existing(&args.state)?;
     let options = PoliciesOptions { state, key: key(&args.key)?, ..PoliciesOptions::default() };
-    let policies = Policies::open(&Runtime::new()?, options).await?;
+    let policies = Policies::open(&runtime()?, options).await?;
     let checked = policies.check(&offer(&args.file)?).await;
     match &checked {
         Ok(checked) => {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context;
 use incumbent::clock::Clock;
 use incumbent::lease;
-use incumbent::policy::{Policy, Runtime};
 use incumbent::{HeldLease, Holder};
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ const PAGE: u32 = 500;
 pub(crate) async fn status(args: &Status, as_json: bool) -> anyhow::Result<ExitCode> {
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let ttl = bucket.info().await?.ttl;
     let holder = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await?;
     let serving = super::policy::serving(&args.policy)?;
@@ -46,7 +45,7 @@ pub(crate) async fn status(args: &Status, as_json: bool) -> anyhow::Result<ExitC
 pub(crate) async fn list(args: &List, as_json: bool) -> anyhow::Result<ExitCode> {
     let store = open_store(&args.store, &args.bucket, None).await?;
     let bucket = store.bucket(&args.bucket.bucket).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::policy::built_in().await?;
     let ttl = bucket.info().await?.ttl;
     let mut leases: Vec<HeldLease> = Vec::new();
     loop {

@@ -57,9 +57,9 @@ enum Step {
 }
 
 impl Keeper {
-    pub(super) fn new(shared: Arc<Shared>, tenure: Tenure) -> Self {
+    /// `changes` are those since the gate was asked.
+    pub(super) fn new(shared: Arc<Shared>, tenure: Tenure, changes: watch::Receiver<u64>) -> Self {
         let next = sent(&shared, &tenure).plus(shared.first_renewal);
-        let changes = shared.policy.changes();
         Self { shared, tenure, next, changes }
     }
 

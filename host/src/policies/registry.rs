@@ -23,7 +23,8 @@ pub type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
 pub struct PoliciesOptions {
     /// Where the last proven version and the quarantine outlive the process. Default: nowhere.
     pub state: Option<StateDir>,
-    /// The key that versions must be signed by. Default: none, and signatures are not looked at.
+    /// The key that versions must be signed by. Default: none, and signatures are not looked at. What was proven before
+    /// is not asked for one again.
     pub key: Option<PublicKey>,
     /// What proves a version. Default: 20 clean calls and a minute.
     pub probation: Probation,
@@ -82,7 +83,8 @@ impl fmt::Debug for PoliciesOptions {
     }
 }
 
-/// The versions of one process's policy. Clones are the same.
+/// The versions of one process's policy. Clones are the same. Keep one for as long as the policy is used: it is what
+/// puts into quarantine what was rolled back.
 #[derive(Clone)]
 pub struct Policies {
     shared: Arc<Shared>,

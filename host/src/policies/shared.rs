@@ -38,7 +38,10 @@ impl Shared {
     pub(super) async fn open(runtime: &Runtime, options: PoliciesOptions) -> Result<Arc<Self>, OpenError> {
         let state = read(options.state.as_ref()).await?;
         let built_in = Version::load(runtime, BUILT_IN).await?;
-        let proven = state.proven.as_ref().filter(|known| known.digest != built_in.digest());
+        // An operator may have put it into quarantine since.
+        let mut proven = state.proven.iter().chain(state.previous());
+        let proven = proven.find(|known| state.quarantine_of(&known.digest).is_none());
+        let proven = proven.filter(|known| known.digest != built_in.digest());
         let restored = match (proven, &options.state) {
             (Some(known), Some(folder)) => restore(runtime, folder, known).await,
             _ => Ok(None),
@@ -149,17 +152,19 @@ impl Shared {
     /// Let a version that passed every step serve. Whether it is on probation.
     pub(super) async fn publish(&self, version: &Version, bytes: &[u8]) -> bool {
         let digest = version.digest();
-        let proven = read(self.options.state.as_ref()).await.ok().and_then(|state| state.proven);
-        let is_known = digest == digest::of(BUILT_IN) || proven.is_some_and(|known| known.digest == digest);
+        let state = read(self.options.state.as_ref()).await.unwrap_or_default();
+        let mut proven = state.proven.iter().chain(state.previous());
+        let is_known = digest == digest::of(BUILT_IN) || proven.any(|known| known.digest == digest);
         if let Some(folder) = self.options.state.clone() {
             let (digest, bytes) = (digest.to_owned(), bytes.to_vec());
             if let Ok(Err(why)) = spawn_blocking(move || folder.keep(&digest, &bytes)).await {
                 self.tell(&Event::Forgetful { why: why.to_string() });
             }
         }
-        self.policy.swap(version.clone(), (!is_known).then_some(self.options.probation));
         *self.refused() = None;
+        // Noted first: it may be rolled back by the first call that it answers.
         self.published(version, !is_known);
+        self.policy.swap(version.clone(), (!is_known).then_some(self.options.probation));
         !is_known
     }
 
@@ -169,6 +174,9 @@ impl Shared {
             Event::Published { version: full_name(version), digest: known.digest.clone(), on_probation },
             move |state| {
                 state.history.push(entry(&now, state::Event::Published, &known, String::new()));
+                if !on_probation {
+                    state.proven = Some(known.clone());
+                }
                 state.serving = Some(serving(&known, now, on_probation));
             },
         );

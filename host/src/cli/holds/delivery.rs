@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use incumbent::clock::Clock;
 use incumbent::guard::GuardError;
 use incumbent::holds::{Claim, Plans};
-use incumbent::policy::{Policy, Runtime};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -72,7 +71,7 @@ async fn plans(
 ) -> anyhow::Result<Plans> {
     let buckets = buckets.names();
     let store = super::open(store, &buckets).await?;
-    let (policy, clock) = (Policy::built_in(&Runtime::new()?).await?, Clock::machine());
+    let (policy, clock) = (super::super::policy::built_in().await?, Clock::machine());
     let claim = Claim {
         policy: policy.clone(),
         bucket: store.bucket(&office.bucket.bucket).await?,

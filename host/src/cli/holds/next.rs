@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use incumbent::guard::{Ended, GuardOptions, Guarded, Status};
 use incumbent::holds::{Builder, BuilderOptions, Job};
-use incumbent::policy::{Policy, Runtime};
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::timeout;
 
@@ -26,7 +25,7 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
     // Listening first, so that no signal ends this process without the job being handed back.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
     let store = super::open(&args.store, &args.buckets.names()).await?;
-    let policy = Policy::built_in(&Runtime::new()?).await?;
+    let policy = super::super::policy::built_in().await?;
     let mut options = BuilderOptions::new(&args.builder);
     options.buckets = args.buckets.names();
     options.deliveries.clone_from(&args.deliveries);

@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use incumbent::policies::publish::{self, Published};
 use incumbent::policies::source::Source;
 use incumbent::policies::{Policies, PoliciesOptions};
-use incumbent::policy::Runtime;
 use incumbent::store::nats::Nats;
 use incumbent::store::open::{StoreUrl, open_nats};
 use serde_json::json;
@@ -20,7 +19,7 @@ pub(super) async fn publish(args: &PolicyPublish, as_json: bool) -> anyhow::Resu
     let (bucket, name) = object(&args.to)?;
     let offer = super::offer(&args.file)?;
     let options = PoliciesOptions { key: super::key(&args.key)?, ..PoliciesOptions::default() };
-    let policies = Policies::open(&Runtime::new()?, options).await?;
+    let policies = Policies::open(&super::runtime()?, options).await?;
     let checked = policies.check(&offer).await?;
     let nats = connect(&args.store).await?;
     if args.create {

@@ -30,7 +30,7 @@ impl Serves {
 /// serves then.
 pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) -> anyhow::Result<Serves> {
     let Some(source) = &args.policy else {
-        return Ok(Serves { policy: Policy::built_in(&runtime()?).await?, following: None });
+        return Ok(Serves { policy: built_in().await?, following: None });
     };
     let mut offers = match source {
         Source::File(path) => Offers::File(FileSource::new(path)),
@@ -59,8 +59,13 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) 
     Ok(Serves { policy: policies.policy(), following: Some(policies.follow(offers)) })
 }
 
+/// The policy that is built in.
+pub(crate) async fn built_in() -> anyhow::Result<Policy> {
+    Ok(Policy::built_in(&runtime()?).await?)
+}
+
 /// Compiled policies are kept, where there is a place for them.
-fn runtime() -> anyhow::Result<Runtime> {
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
     let cache = state::folder().ok().and_then(|folder| Cache::open(folder.join("compiled")).ok());
     Ok(match cache {
         Some(cache) => Runtime::with_cache(cache)?,
