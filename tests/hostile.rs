@@ -1,12 +1,14 @@
 //! Policies that misbehave: each ends as a typed failure, the host lives, and the next call of a good one works.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use incumbent::clock::Clock;
 use incumbent::imports::{Imports, Role};
-use incumbent::limits::COMPUTING;
+use incumbent::limits::{COMPUTING, HOST_CALLS};
 use incumbent::policy::{LoadError, Misdeed};
 use incumbent::store::{Fault, Reading};
 use incumbent::{Policy, Runtime, Terms};
@@ -173,6 +175,39 @@ async fn having_waited_gives_no_leave_to_compute_for_ever() -> Result<()> {
     assert_eq!(why.what, Misdeed::Overran);
     assert!(began.elapsed() < wait + 4 * COMPUTING, "it computed for {:?}", began.elapsed() - wait);
     lives().await
+}
+
+#[tokio::test]
+async fn one_that_asks_the_host_for_ever_is_stopped_and_the_host_is_spared() -> Result<()> {
+    let guest = Guest::new()
+        .field(r#"(import "incumbent:policy/kv@0.1.0" "get" (func $get (param i32 i32 i32 i32)))"#)
+        .export(
+            "lease#current",
+            "(loop (call $get (i32.const 0) (i32.const 16) (i32.const 4) (i32.const 512)) (br 0)) unreachable",
+        )
+        // Every answer at the same place.
+        .realloc("i32.const 40000");
+    let policy = Policy::load(&shared().await?.runtime, &guest.component()?).await?;
+    let asked = Arc::new(AtomicU32::new(0));
+    let why = policy.current(Counting(asked.clone()), "controller").await.err().context("it answered")?;
+    assert_eq!(why.what, Misdeed::Overran);
+    assert_eq!(asked.load(Ordering::SeqCst), HOST_CALLS);
+    lives().await
+}
+
+/// Counts the reads.
+struct Counting(Arc<AtomicU32>);
+
+#[async_trait]
+impl Imports for Counting {
+    fn clock(&self) -> Clock {
+        Clock::machine()
+    }
+
+    async fn get(&mut self, _: Role, _: &str) -> Result<Reading, Fault> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Reading::Absent)
+    }
 }
 
 #[tokio::test]

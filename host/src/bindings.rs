@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::clock::{Clock, nanos};
 use crate::imports;
+use crate::limits;
 use crate::policy::Call;
 use crate::store;
 
@@ -45,14 +46,31 @@ use generated::incumbent::policy::{clock, epochs, kv, log, queue, streams};
 /// granted is noted.
 macro_rules! waiting {
     ($call:ident, $future:expr) => {{
-        let began = Instant::now();
-        let answer = $future.await;
-        $call.waited += began.elapsed();
-        answer.inspect_err(|fault| $call.note(fault))
+        match $call.count() {
+            Ok(()) => {
+                let began = Instant::now();
+                let answer = $future.await;
+                $call.waited += began.elapsed();
+                answer.inspect_err(|fault| $call.note(fault))
+            }
+            Err(fault) => Err(fault),
+        }
     }};
 }
 
 impl Call {
+    /// One import more.
+    fn count(&mut self) -> Result<(), store::Fault> {
+        if self.asked >= limits::HOST_CALLS {
+            return Err(imports::denied(&format!(
+                "for more than {} imports in one call",
+                limits::HOST_CALLS
+            )));
+        }
+        self.asked += 1;
+        Ok(())
+    }
+
     fn note(&mut self, fault: &store::Fault) {
         if self.overstepped.is_none() && imports::is_overstep(fault) {
             self.overstepped = Some(fault.to_string());
@@ -161,7 +179,9 @@ impl log::Host for Call {
             log::Level::Error => imports::Level::Error,
             log::Level::Critical => imports::Level::Critical,
         };
-        self.imports.log(level, &target, &message);
+        if self.count().is_ok() {
+            self.imports.log(level, &target, &message);
+        }
     }
 }
 

@@ -48,6 +48,11 @@ pub const COMPUTING: Duration = Duration::from_secs(1);
 /// needs this long would be late for its renewals too, and an operator waits for it.
 pub const REHEARSAL: Duration = Duration::from_secs(10);
 
+/// Imports that one policy call may use. What it asks for after that is denied without reaching the host, and charged as
+/// computing: waiting for the host is not, so a call that only asks would go on for as long as it is let. The most that
+/// a sound one uses is one for each key that it lists.
+pub const HOST_CALLS: u32 = 10_000;
+
 /// Policy calls at one time, in the whole process; further ones wait their turn.
 pub const CALLS: u32 = 64;
 

@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) imports: Box<dyn Imports>,
     /// Time waited for the host and not yet credited.
     pub(crate) waited: Duration,
+    /// Imports used so far.
+    pub(crate) asked: u32,
     /// The first thing it asked for that the call does not grant.
     pub(crate) overstepped: Option<String>,
     limits: StoreLimits,

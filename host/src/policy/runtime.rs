@@ -104,7 +104,7 @@ impl Runtime {
             .build();
         let mut store = Store::new(
             &self.shared.engine,
-            Call { imports, waited: Duration::ZERO, overstepped: None, limits },
+            Call { imports, waited: Duration::ZERO, asked: 0, overstepped: None, limits },
         );
         store.limiter(|call| &mut call.limits);
         store.set_hostcall_fuel(limits::HOST_CALL_BYTES);
