@@ -3,6 +3,7 @@
 
 mod bindings;
 pub mod clock;
+mod digest;
 pub mod fence;
 pub mod floor;
 mod gate;

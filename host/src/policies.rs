@@ -2,7 +2,6 @@
 //! before it serves, and what is remembered of them.
 
 mod cache;
-mod digest;
 mod event;
 mod follow;
 mod private;

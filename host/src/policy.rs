@@ -41,7 +41,7 @@ pub const BUILT_IN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.was
 /// A policy that may be called: whichever version serves. Cheap to clone; clones are the same policy.
 #[derive(Clone)]
 pub struct Policy {
-    serving: serving::Shared,
+    serving: Arc<Serving>,
 }
 
 /// What one call's store holds.
@@ -195,13 +195,7 @@ impl Policy {
         tenure: &Tenure,
     ) -> Called<Renewal> {
         // The version that failed may have written: the next one looks first.
-        let looking = Tenure {
-            certainty: match tenure.certainty {
-                Certainty::Sure => Certainty::Unsure,
-                certainty => certainty,
-            },
-            ..tenure.clone()
-        };
+        let mut looking = None;
         let claim = |answer: &Renewal| match answer {
             Renewal::Kept(tenure)
             | Renewal::Failed(Setback { tenure, .. })
@@ -214,7 +208,7 @@ impl Policy {
             "lease.renew",
             imports,
             |call| {
-                let tenure = if call.again { &looking } else { tenure };
+                let tenure = if call.again { &*looking.insert(in_doubt(tenure)) } else { tenure };
                 call.exports.incumbent_policy_lease().call_renew(&mut call.store, terms, who, tenure)
             },
             claim
@@ -326,6 +320,15 @@ impl Policy {
             epoch
         ))
     }
+}
+
+/// A tenure whose last write may have been made or not.
+fn in_doubt(tenure: &Tenure) -> Tenure {
+    let certainty = match tenure.certainty {
+        Certainty::Sure => Certainty::Unsure,
+        certainty => certainty,
+    };
+    Tenure { certainty, ..tenure.clone() }
 }
 
 impl fmt::Debug for Policy {

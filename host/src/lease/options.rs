@@ -1,12 +1,12 @@
 //! What a lease object is made with.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bindings::{Terms, Vacancy};
 use crate::clock::{Clock, nanos};
+use crate::digest;
 use crate::floor::{Floor, MemoryFloor};
 use crate::lease::{Event, Line};
 
@@ -126,9 +126,5 @@ impl Timing {
 pub(super) fn nonce() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(digest::hex(&bytes))
 }

@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::digest;
 use super::private::{Folder, FolderError};
+use crate::digest;
 
 /// Files in a cache. The oldest go.
 const FILES: usize = 16;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::digest;
 use super::source::{SIGNATURE, SIGNATURE_BYTES, check_name};
+use crate::digest;
 use crate::limits::COMPONENT_BYTES;
 use crate::store::Fault;
 use crate::store::nats::{Content, Nats, Object, Objects, Put};

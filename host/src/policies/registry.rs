@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::digest;
 use super::event::Event;
 use super::refused::Refused;
 use super::shared::Shared;
 use super::signature::PublicKey;
 use super::source::Offer;
 use super::state::{StateDir, StateError};
+use crate::digest;
 use crate::limits;
-use crate::policy::{BUILT_IN, LoadError, Policy, Probation, Runtime, Trial, Version};
+use crate::policy::{LoadError, Policy, Probation, Runtime, Trial, Version};
 
 /// Told of every event, in order; must not block.
 pub type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -138,9 +138,6 @@ pub enum RollBackError {
     /// It serves, and nothing did before it.
     #[error("there is no version before the one that serves")]
     NothingBefore,
-    /// The version before it cannot be loaded any more.
-    #[error("the version before the one that serves cannot be loaded: {0}")]
-    Unloadable(#[from] LoadError),
     /// What outlives the process cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
@@ -172,7 +169,7 @@ impl Policies {
     /// Whether another version than the built-in one serves since the start, because it was proven before.
     #[must_use]
     pub fn has_proven(&self) -> bool {
-        self.shared.policy.version().digest() != digest::of(BUILT_IN)
+        self.shared.policy.version().digest() != self.shared.built_in.digest()
     }
 
     /// Every step but the last: nothing is changed.

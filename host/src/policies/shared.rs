@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::digest;
 use super::event::Event;
 use super::refused::{Refused, Step};
 use super::registry::{Checked, OpenError, PoliciesOptions, RollBackError};
 use super::source::Offer;
 use super::state::{self, Entry, Known, Quarantined, Serving, State, StateDir, StateError};
+use crate::digest;
 use crate::limits;
 use crate::policy::{BUILT_IN, LoadError, Policy, Runtime, Verdict, Version, rehearsal};
 
 pub(super) struct Shared {
     runtime: Runtime,
+    /// What is left when nothing else is.
+    pub(super) built_in: Version,
     pub(super) policy: Policy,
     pub(super) options: PoliciesOptions,
     /// One version is tried at a time.
@@ -49,7 +51,8 @@ impl Shared {
         let (tell, told) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
-            policy: Policy::of(built_in),
+            policy: Policy::of(built_in.clone()),
+            built_in,
             options,
             offering: tokio::sync::Mutex::default(),
             quarantined: Mutex::default(),
@@ -135,10 +138,10 @@ impl Shared {
                 return Ok(version);
             }
         }
-        if from.digest() == digest::of(BUILT_IN) {
+        if from.digest() == self.built_in.digest() {
             return Err(RollBackError::NothingBefore);
         }
-        Ok(Version::load(&self.runtime, BUILT_IN).await?)
+        Ok(self.built_in.clone())
     }
 
     /// What became of a version on probation. Told from within a policy call: it only notes.
@@ -154,7 +157,7 @@ impl Shared {
         let digest = version.digest();
         let state = read(self.options.state.as_ref()).await.unwrap_or_default();
         let mut proven = state.proven.iter().chain(state.previous());
-        let is_known = digest == digest::of(BUILT_IN) || proven.any(|known| known.digest == digest);
+        let is_known = digest == self.built_in.digest() || proven.any(|known| known.digest == digest);
         if let Some(folder) = self.options.state.clone() {
             let (digest, bytes) = (digest.to_owned(), bytes.to_vec());
             if let Ok(Err(why)) = spawn_blocking(move || folder.keep(&digest, &bytes)).await {

@@ -12,6 +12,7 @@ use std::str::FromStr;
 pub use file::FileSource;
 pub use nats::NatsSource;
 
+use crate::digest;
 use crate::limits::COMPONENT_BYTES;
 use crate::store::Fault;
 
@@ -151,27 +152,42 @@ impl Offers {
     }
 }
 
-/// Which error was told, so that each is told once until it is over.
+/// What a source said last, so that the same is said once.
 #[derive(Debug, Default)]
-struct Told(Option<Kind>);
+struct Said {
+    /// The digest of what was offered, and its signature.
+    offered: Option<(String, Option<String>)>,
+    /// The error, until it is over.
+    error: Option<Kind>,
+}
 
 type Kind = (Discriminant<SourceError>, Option<Discriminant<Fault>>);
 
-impl Told {
+impl Said {
+    /// What was read, unless it is what was offered last. An error is over.
+    fn offer(&mut self, offer: Offer) -> Option<Offer> {
+        self.well();
+        let content = Some((digest::of(&offer.bytes), offer.signature.clone()));
+        let new = self.offered != content;
+        self.offered = content;
+        new.then_some(offer)
+    }
+
     /// The error, unless its kind was the last one told.
-    fn news(&mut self, error: SourceError) -> Option<SourceError> {
+    fn error(&mut self, error: SourceError) -> Option<SourceError> {
         let fault = match &error {
             SourceError::Store { fault, .. } => Some(discriminant(fault)),
             _ => None,
         };
         let kind = Some((discriminant(&error), fault));
-        let new = self.0 != kind;
-        self.0 = kind;
+        let new = self.error != kind;
+        self.error = kind;
         new.then_some(error)
     }
 
-    fn over(&mut self) {
-        self.0 = None;
+    /// An error is over.
+    fn well(&mut self) {
+        self.error = None;
     }
 }
 

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 pub use layout::{Entry, Event, Known, Quarantined, Serving, State};
 
-use super::digest;
 use super::private::{Folder, FolderError};
+use crate::digest;
 use crate::limits::COMPONENT_BYTES;
 
 /// The layout that is written. A change that older code would misread or lose makes it one higher.

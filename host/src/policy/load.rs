@@ -1,13 +1,12 @@
 //! From bytes to a policy: each step refuses with its own words.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
 use crate::bindings::{About, ExportsPre};
 use crate::clock::Clock;
+use crate::digest;
 use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::contract::{self, VERSION};
@@ -59,7 +58,7 @@ impl Version {
     /// [`LoadError`], one for each step.
     pub async fn load(runtime: &Runtime, bytes: &[u8]) -> Result<Self, LoadError> {
         recognise(bytes)?;
-        let digest = hex(&Sha256::digest(bytes));
+        let digest = digest::of(bytes);
         let (within, owned, named) = (runtime.clone(), bytes.to_vec(), digest.clone());
         let compiled = tokio::task::spawn_blocking(move || compile(&within, &owned, &named)).await;
         let component = match compiled {
@@ -75,7 +74,7 @@ impl Version {
         let nobody = About { name: "not yet described".into(), version: String::new(), needs: Vec::new() };
         let mut version = Self {
             runtime: runtime.clone(),
-            exports,
+            exports: Arc::new(exports),
             about: Arc::new(nobody),
             digest: digest.into(),
             size: bytes.len(),
@@ -136,12 +135,4 @@ fn recognise(bytes: &[u8]) -> Result<(), LoadError> {
         [] => Err(LoadError::NotAComponent("empty")),
         _ => Err(LoadError::NotAComponent("something else")),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

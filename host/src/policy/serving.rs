@@ -1,6 +1,6 @@
 //! Which version answers: the one that serves, and the one to go back to while that is on probation.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -36,7 +36,6 @@ pub struct Trial {
 
 /// What became of a version that was on probation.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are a handful in the life of a process")]
 pub enum Verdict {
     /// It is proven.
     Proven(Version),
@@ -172,5 +171,3 @@ impl Serving {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-pub(super) type Shared = Arc<Serving>;

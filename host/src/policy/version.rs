@@ -14,7 +14,7 @@ use crate::policy::{Call, Misdeed, PolicyError, Runtime};
 #[derive(Clone)]
 pub struct Version {
     pub(super) runtime: Runtime,
-    pub(super) exports: ExportsPre<Call>,
+    pub(super) exports: Arc<ExportsPre<Call>>,
     pub(super) about: Arc<About>,
     pub(super) digest: Arc<str>,
     pub(super) size: usize,

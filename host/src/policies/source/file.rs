@@ -10,9 +10,8 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use tokio::time::Instant;
 
-use super::{Offer, SIGNATURE_BYTES, SourceError, Told};
+use super::{Offer, SIGNATURE_BYTES, Said, SourceError};
 use crate::limits::COMPONENT_BYTES;
-use crate::policies::digest;
 
 /// How often the file is looked at. It is offered at the second look that sees the same, so a file that is
 /// renamed into place is offered within two of these.
@@ -28,9 +27,7 @@ pub struct FileSource {
     saw: Option<Stamps>,
     /// What was dealt with: offered, or told as an error.
     done: Option<Stamps>,
-    /// The digest of what was offered last, and its signature.
-    offered: Option<(String, Option<String>)>,
-    told: Told,
+    said: Said,
 }
 
 impl FileSource {
@@ -46,8 +43,7 @@ impl FileSource {
             next_look: Instant::now(),
             saw: None,
             done: None,
-            offered: None,
-            told: Told::default(),
+            said: Said::default(),
         }
     }
 
@@ -80,7 +76,7 @@ impl FileSource {
                 Ok(Some(offer)) => return Ok(offer),
                 Ok(None) => {}
                 Err(error) => {
-                    if let Some(news) = self.told.news(error) {
+                    if let Some(news) = self.said.error(error) {
                         return Err(news);
                     }
                 }
@@ -91,8 +87,7 @@ impl FileSource {
     /// Offer what is there again, changed or not: for a signal that asks for it.
     pub fn reread(&mut self) {
         self.done = None;
-        self.offered = None;
-        self.told.over();
+        self.said = Said::default();
         self.next_look = Instant::now();
     }
 
@@ -105,11 +100,7 @@ impl FileSource {
             _ => self.unreadable(&why),
         })?;
         let offer = Offer { bytes, signature, from: from() };
-        self.told.over();
-        let content = Some((digest::of(&offer.bytes), offer.signature.clone()));
-        let new = self.offered != content;
-        self.offered = content;
-        Ok(new.then_some(offer))
+        Ok(self.said.offer(offer))
     }
 
     fn unreadable(&self, why: &io::Error) -> SourceError {

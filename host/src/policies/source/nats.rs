@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Offer, SIGNATURE, SIGNATURE_BYTES, Source, SourceError, Told};
+use super::{Offer, SIGNATURE, SIGNATURE_BYTES, Said, Source, SourceError};
 use crate::limits::COMPONENT_BYTES;
-use crate::policies::digest;
 use crate::store::Fault;
 use crate::store::nats::{Content, Nats, Objects};
 
@@ -29,9 +28,7 @@ pub struct NatsSource {
     /// The revision and the mark of what was dealt with. A bucket that was raised again counts anew, so one
     /// alone does not tell.
     done: Option<(u64, String)>,
-    /// The digest of what was offered last, and its signature.
-    offered: Option<(String, Option<String>)>,
-    told: Told,
+    said: Said,
 }
 
 impl NatsSource {
@@ -47,8 +44,7 @@ impl NatsSource {
             from: source.to_string(),
             next_look: Instant::now(),
             done: None,
-            offered: None,
-            told: Told::default(),
+            said: Said::default(),
         })
     }
 
@@ -64,13 +60,13 @@ impl NatsSource {
             self.next_look = Instant::now() + LOOK_EVERY;
             match looked {
                 Ok(found) => {
-                    self.told.over();
+                    self.said.well();
                     if let Some(offer) = found {
                         return Ok(offer);
                     }
                 }
                 Err(error) => {
-                    if let Some(news) = self.told.news(error) {
+                    if let Some(news) = self.said.error(error) {
                         return Err(news);
                     }
                 }
@@ -81,8 +77,7 @@ impl NatsSource {
     /// Offer what is there again, changed or not.
     pub fn reread(&mut self) {
         self.done = None;
-        self.offered = None;
-        self.told.over();
+        self.said = Said::default();
         self.next_look = Instant::now();
     }
 
@@ -118,9 +113,6 @@ impl NatsSource {
             }
         };
         self.done = Some(mark);
-        let content = Some((digest::of(&bytes), signature.clone()));
-        let new = self.offered != content;
-        self.offered = content;
-        Ok(new.then(|| Offer { bytes, signature, from: self.from.clone() }))
+        Ok(self.said.offer(Offer { bytes, signature, from: self.from.clone() }))
     }
 }

@@ -1,13 +1,13 @@
 //! What an object is, in the words of every client.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::digest;
 use crate::store::Fault;
 
 /// What stands in the bucket under an object's name. The fields are those of every client; others are ignored.
@@ -63,9 +63,5 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
 pub(super) fn mark() -> Result<String, Fault> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|why| Fault::Unavailable(format!("no random numbers: {why}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(digest::hex(&bytes))
 }
