@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// An instant of the steady clock, in nanoseconds: never steps, and counts time asleep.
@@ -46,6 +46,17 @@ enum Source {
     #[default]
     Machine,
     Hand(Arc<AtomicU64>),
+    Runtime(Arc<OfRuntime>),
+}
+
+/// A clock that goes by tokio's time.
+struct OfRuntime {
+    origin: tokio::time::Instant,
+    start: u64,
+    /// What it gains in a million, or loses.
+    gains: i32,
+    /// By how much it was set ahead, nanoseconds; it may go back again.
+    ahead: AtomicI64,
 }
 
 impl Clock {
@@ -62,6 +73,19 @@ impl Clock {
         Self(Source::Hand(Arc::new(AtomicU64::new(start.0))))
     }
 
+    /// One that goes by tokio's time, which may be paused, from `start` on, and gains `gains` in a million.
+    pub(crate) fn of_runtime(start: Steady, gains: i32) -> Self {
+        let origin = tokio::time::Instant::now();
+        Self(Source::Runtime(Arc::new(OfRuntime { origin, start: start.0, gains, ahead: AtomicI64::new(0) })))
+    }
+
+    /// Set a clock that goes by tokio's time so far ahead of what it would show; the others are left alone.
+    pub(crate) fn set_ahead(&self, by: Duration) {
+        if let Source::Runtime(clock) = &self.0 {
+            clock.ahead.store(i64::try_from(nanos(by)).unwrap_or(i64::MAX), Ordering::SeqCst);
+        }
+    }
+
     /// The steady time.
     #[must_use]
     #[inline]
@@ -69,6 +93,7 @@ impl Clock {
         match &self.0 {
             Source::Machine => boottime(),
             Source::Hand(at) => Steady(at.load(Ordering::SeqCst)),
+            Source::Runtime(clock) => clock.now(),
         }
     }
 
@@ -84,13 +109,22 @@ impl Clock {
     pub fn wall(&self) -> SystemTime {
         match &self.0 {
             Source::Machine => SystemTime::now(),
-            // Moves with the hand, so that transcripts are the same in every run.
-            Source::Hand(at) => {
+            // Moves with the steady time, so that transcripts are the same in every run.
+            Source::Hand(_) | Source::Runtime(_) => {
                 SystemTime::UNIX_EPOCH
                     + Duration::from_secs(1_800_000_000)
-                    + Duration::from_nanos(at.load(Ordering::SeqCst))
+                    + Duration::from_nanos(self.now().0)
             }
         }
+    }
+}
+
+impl OfRuntime {
+    fn now(&self) -> Steady {
+        let passed = i64::try_from(nanos(self.origin.elapsed())).unwrap_or(i64::MAX);
+        let gained = passed / 1_000_000 * i64::from(self.gains);
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        Steady(self.start.saturating_add_signed(passed.saturating_add(gained).saturating_add(ahead)))
     }
 }
 
@@ -99,6 +133,7 @@ impl fmt::Debug for Clock {
         let source = match self.0 {
             Source::Machine => "machine",
             Source::Hand(_) => "by hand",
+            Source::Runtime(_) => "of the runtime",
         };
         write!(f, "Clock({source}, {:?})", self.now())
     }

@@ -35,8 +35,6 @@ pub use options::{Healthy, LeaseOptions, Timing};
 pub use permit::Permit;
 pub use view::{current, list};
 
-pub(crate) use shared::jittered;
-
 use keeper::{Keeper, Orders};
 use shared::Shared;
 use waiting::{Said, rest};
@@ -90,11 +88,12 @@ impl Lease {
                     instance: options.instance,
                     host: options.host,
                     build: options.build,
-                    nonce: options::nonce().map_err(|why| LeaseError::Nonce(why.to_string()))?,
+                    nonce: options::nonce(&options.chance).map_err(|why| LeaseError::Nonce(why.to_string()))?,
                 },
                 terms,
                 vacancy: options.vacancy.unwrap_or(default),
                 clock,
+                chance: options.chance,
                 floor: options.floor,
                 gate: Arc::new(Gate::new()),
                 rails: Arc::new(Mutex::new(Rails::new(validity))),

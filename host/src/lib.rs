@@ -2,6 +2,7 @@
 //! holder, and its gate shuts by the clock before another could have taken over.
 
 mod bindings;
+pub mod chance;
 pub mod clock;
 mod digest;
 pub mod fence;
@@ -15,6 +16,7 @@ pub mod limits;
 pub mod policies;
 pub mod policy;
 mod rails;
+pub mod simulate;
 pub mod store;
 pub mod workers;
 

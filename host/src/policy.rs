@@ -8,6 +8,7 @@ mod answer;
 mod contract;
 mod holds;
 mod load;
+mod native;
 pub mod rehearsal;
 mod runtime;
 mod serving;
@@ -28,11 +29,12 @@ use crate::imports::{Claim, Imports};
 use crate::rails::Lie;
 
 pub use load::LoadError;
+pub use native::Native;
 pub use runtime::Runtime;
 pub use serving::{Probation, Trial, Verdict};
 pub use version::Version;
 
-use answer::call;
+use answer::{Begun, call};
 use serving::Serving;
 
 /// The policy that is built in, as the component's bytes.
@@ -152,10 +154,14 @@ impl Policy {
     /// # Errors
     /// The policy failed.
     pub async fn check(&self, imports: impl Imports + 'static, terms: Terms) -> Called<Result<(), String>> {
-        call!(self, "lease.check", imports, |call| call
-            .exports
-            .incumbent_policy_lease()
-            .call_check(&mut call.store, terms))
+        call!(
+            self,
+            "lease.check",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_check(&mut call.store, terms),
+            |native, io, _again| native.check(&mut io, terms),
+            |_| None
+        )
     }
 
     /// Try to take the lease, once.
@@ -179,6 +185,7 @@ impl Policy {
             "lease.take",
             imports,
             |call| call.exports.incumbent_policy_lease().call_take(&mut call.store, terms, who, rule, seen),
+            |native, io, _again| native.take(&mut io, terms, who, rule, seen),
             claim
         )
     }
@@ -211,6 +218,10 @@ impl Policy {
                 let tenure = if call.again { &*looking.insert(in_doubt(tenure)) } else { tenure };
                 call.exports.incumbent_policy_lease().call_renew(&mut call.store, terms, who, tenure)
             },
+            |native, io, again| {
+                let tenure = if again { &*looking.insert(in_doubt(tenure)) } else { tenure };
+                native.renew(&mut io, terms, who, tenure)
+            },
             claim
         )
     }
@@ -225,11 +236,14 @@ impl Policy {
         who: &Identity,
         tenure: &Tenure,
     ) -> Called<ReleaseOutcome> {
-        call!(self, "lease.release", imports, |call| call.exports.incumbent_policy_lease().call_release(
-            &mut call.store,
-            who,
-            tenure
-        ))
+        call!(
+            self,
+            "lease.release",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_release(&mut call.store, who, tenure),
+            |native, io, _again| native.release(&mut io, who, tenure),
+            |_| None
+        )
     }
 
     /// Ask whoever holds the lease to give way.
@@ -242,11 +256,14 @@ impl Policy {
         lease: &str,
         by: &str,
     ) -> Called<Result<Request, Trouble>> {
-        call!(self, "lease.step-down", imports, |call| call.exports.incumbent_policy_lease().call_step_down(
-            &mut call.store,
-            lease,
-            by
-        ))
+        call!(
+            self,
+            "lease.step-down",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_step_down(&mut call.store, lease, by),
+            |native, io, _again| native.step_down(&mut io, lease, by),
+            |_| None
+        )
     }
 
     /// Who holds the lease.
@@ -300,6 +317,7 @@ impl Policy {
             "gate.pass",
             imports,
             |call| call.exports.incumbent_policy_gate().call_pass(&mut call.store, standing),
+            |native, io, _again| native.pass(&mut io, standing),
             claim
         )
     }

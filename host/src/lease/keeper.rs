@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::bindings::{Certainty, Loss, ReleaseOutcome, Renewal, Setback, Tenure};
 use crate::clock::Steady;
-use crate::lease::{Ended, Event, Released, Shared, jittered};
+use crate::lease::{Ended, Event, Released, Shared};
 use crate::limits;
 
 /// How soon a renewal that failed is tried again: this share of the renew interval, within these bounds. Several
@@ -87,6 +87,7 @@ impl Keeper {
     async fn step(&mut self, asked: &mut mpsc::Receiver<oneshot::Sender<()>>) -> Step {
         let due = self.next.min(Steady(self.tenure.until_ns));
         let answer = tokio::select! {
+            biased;
             () = sleep(due.since(self.shared.clock.now())) => None,
             Some(answer) = asked.recv() => Some(answer),
             // The sender lives as long as the policy.
@@ -262,5 +263,5 @@ fn sent(shared: &Shared, tenure: &Tenure) -> Steady {
 }
 
 fn pause(shared: &Shared, share: u32, (shortest, longest): (Duration, Duration)) -> Duration {
-    jittered((renew_every(shared) / share).clamp(shortest, longest))
+    shared.chance.jittered((renew_every(shared) / share).clamp(shortest, longest))
 }

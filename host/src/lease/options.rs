@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bindings::{Terms, Vacancy};
+use crate::chance::Chance;
 use crate::clock::{Clock, nanos};
 use crate::digest;
 use crate::floor::{Floor, MemoryFloor};
@@ -42,6 +43,8 @@ pub struct LeaseOptions {
     pub floor: Arc<dyn Floor>,
     /// The clock.
     pub clock: Clock,
+    /// Chance: of the nonce that tells this lease object from every other, and of pauses. Default: the machine's.
+    pub chance: Chance,
     /// Whether whatever acts under the lease is well, asked before each renewal; must not block. A holder that
     /// is not well is not renewed, and gives way when its time is over. Default: it is.
     pub healthy: Healthy,
@@ -55,7 +58,7 @@ impl LeaseOptions {
     pub fn new(name: impl Into<String>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let chance =
-            nonce().map(|nonce| nonce.chars().take(8).collect()).unwrap_or_else(|_| String::from("0"));
+            nonce(&Chance::machine()).map(|nonce| nonce.chars().take(8).collect()).unwrap_or_else(|_| String::from("0"));
         Self {
             name: name.into(),
             instance: format!("{host}/{}/{chance}", std::process::id()),
@@ -67,6 +70,7 @@ impl LeaseOptions {
             vacancy: None,
             floor: Arc::new(MemoryFloor::default()),
             clock: Clock::machine(),
+            chance: Chance::machine(),
             healthy: Arc::new(|| Ok(())),
             on_event: Arc::new(|event| match event {
                 Event::Renewed { .. } => tracing::debug!("{event}"),
@@ -123,8 +127,8 @@ impl Timing {
 }
 
 /// 128 bits of chance, hexadecimal.
-pub(super) fn nonce() -> Result<String, getrandom::Error> {
+pub(super) fn nonce(chance: &Chance) -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
+    chance.fill(&mut bytes)?;
     Ok(digest::hex(&bytes))
 }

@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::bindings::{Identity, Open, Standing as Where, Tenure, Terms, Vacancy};
-use crate::clock::{Clock, Steady, nanos};
+use crate::chance::Chance;
+use crate::clock::{Clock, Steady};
 use crate::floor::Floor;
 use crate::gate::Gate;
 use crate::imports::{ClockOnly, OwnKey, Standing};
@@ -26,6 +27,7 @@ pub(super) struct Shared {
     pub(super) terms: Terms,
     pub(super) vacancy: Vacancy,
     pub(super) clock: Clock,
+    pub(super) chance: Chance,
     pub(super) floor: Arc<dyn Floor>,
     pub(super) gate: Arc<Gate>,
     pub(super) rails: Arc<Mutex<Rails>>,
@@ -118,7 +120,7 @@ impl Shared {
 
     /// The poll, give or take a quarter, so that candidates do not all look in the same moment.
     pub(super) fn poll(&self) -> Duration {
-        jittered(Duration::from_nanos(self.terms.poll_ns))
+        self.chance.jittered(Duration::from_nanos(self.terms.poll_ns))
     }
 
     pub(super) fn attempt_bound(&self) -> Duration {
@@ -130,13 +132,4 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lease").field("who", &self.who).field("gate", &self.gate).finish_non_exhaustive()
     }
-}
-
-/// A duration, give or take a quarter.
-pub(crate) fn jittered(duration: Duration) -> Duration {
-    let mut byte = [128];
-    // Without randomness it is the plain duration.
-    let _ = getrandom::fill(&mut byte);
-    let per_mille = 750 + u64::from(byte[0]) * 500 / 255;
-    Duration::from_nanos((nanos(duration) / 1000).saturating_mul(per_mille))
 }

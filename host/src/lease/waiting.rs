@@ -17,9 +17,10 @@ pub(super) async fn rest(shared: &Shared, pause: Duration, watch: &mut Option<Bo
         }
     };
     tokio::select! {
+        biased;
+        () = shared.over.cancelled() => {}
         () = woken => {}
         () = tokio::time::sleep(pause) => {}
-        () = shared.over.cancelled() => {}
     }
 }
 

@@ -2,22 +2,40 @@
 
 use crate::imports::{Claim, Imports};
 use crate::policy::version::Ended;
+pub(super) use crate::policy::version::Begun;
 use crate::policy::{Called, Misdeed, Policy, Version};
 
-/// One call, by the version that serves.
+/// One call, by the version that serves; what only a component decides has no native side.
 macro_rules! call {
     ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr) => {
-        call!($policy, $export, $imports, |$call| $run, |_| None)
+        call!(@ $policy, $export, $imports, |$call| $run, |native, io, again| {
+            let _ = (native, &mut io, again);
+            Err(Misdeed::Broke("it does not decide this natively".into()))
+        }, |_| None)
     };
-    ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr, $claim:expr) => {{
+    (
+        $policy:expr, $export:literal, $imports:expr,
+        |$call:ident| $run:expr, |$native:ident, $io:ident, $again:ident| $natively:expr, $claim:expr
+    ) => {
+        call!(@ $policy, $export, $imports, |$call| $run, |$native, $io, $again| Ok($natively.await), $claim)
+    };
+    (
+        @ $policy:expr, $export:literal, $imports:expr,
+        |$call:ident| $run:expr, |$native:ident, $io:ident, $again:ident| $natively:expr, $claim:expr
+    ) => {{
         let mut imports: Box<dyn Imports> = Box::new($imports);
         let mut again = false;
         loop {
             let (version, on_trial) = $policy.serving.current();
             let ended = match version.begin(imports, again).await {
-                Ok(mut $call) => {
+                Ok(Begun::Instance(mut $call)) => {
                     let answer = $run.await;
                     $call.end(answer)
+                }
+                Ok(Begun::Native($native, mut $io)) => {
+                    let $again = again;
+                    let answer = $natively;
+                    $io.end(answer)
                 }
                 Err(ended) => ended,
             };

@@ -10,6 +10,7 @@ use crate::digest;
 use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::contract::{self, VERSION};
+use crate::policy::version::{Begun, By};
 use crate::policy::{Misdeed, Runtime, Version};
 
 /// A policy's name and version, bytes.
@@ -73,8 +74,7 @@ impl Version {
             .map_err(|why| contract::misfit(runtime.engine(), &component, &why))?;
         let nobody = About { name: "not yet described".into(), version: String::new(), needs: Vec::new() };
         let mut version = Self {
-            runtime: runtime.clone(),
-            exports: Arc::new(exports),
+            by: By::Component(runtime.clone(), Arc::new(exports)),
             about: Arc::new(nobody),
             digest: digest.into(),
             size: bytes.len(),
@@ -87,7 +87,8 @@ impl Version {
     async fn describe(&self) -> Result<About, Misdeed> {
         let imports = Box::new(ClockOnly(Clock::machine()));
         let ended = match self.begin(imports, false).await {
-            Ok(mut call) => {
+            Ok(Begun::Native(..)) => return Ok((*self.about).clone()),
+            Ok(Begun::Instance(mut call)) => {
                 let answer = call.exports.incumbent_policy_describe().call_describe(&mut call.store).await;
                 call.end(answer)
             }

@@ -1,4 +1,4 @@
-//! One policy as it was loaded: compiled, linked, and called in a fresh instance each time.
+//! One policy as it was loaded: compiled, linked, and called in a fresh instance each time; or, in a simulation, native.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +7,34 @@ use wasmtime::{Store, Trap};
 
 use crate::bindings::{About, Exports, ExportsPre};
 use crate::imports::Imports;
+use crate::policy::native::{Native, Noting};
 use crate::policy::runtime::Turn;
 use crate::policy::{Call, Misdeed, PolicyError, Runtime};
 
 /// A policy that was loaded. Cheap to clone.
 #[derive(Clone)]
 pub struct Version {
-    pub(super) runtime: Runtime,
-    pub(super) exports: Arc<ExportsPre<Call>>,
+    pub(super) by: By,
     pub(super) about: Arc<About>,
     pub(super) digest: Arc<str>,
     pub(super) size: usize,
+}
+
+/// Who decides.
+#[derive(Clone)]
+pub(super) enum By {
+    /// A component, compiled and linked.
+    Component(Runtime, Arc<ExportsPre<Call>>),
+    /// Code of this process.
+    Native(Arc<dyn Native>),
+}
+
+/// A call that has begun.
+pub(super) enum Begun {
+    /// In an instance.
+    Instance(Instance),
+    /// In this process.
+    Native(Arc<dyn Native>, Noting),
 }
 
 /// An instance, for one call.
@@ -57,16 +74,24 @@ impl Version {
         self.size
     }
 
-    /// A fresh instance.
-    pub(super) async fn begin<T>(
-        &self,
-        imports: Box<dyn Imports>,
-        again: bool,
-    ) -> Result<Instance, Ended<T>> {
-        let turn = self.runtime.turn().await;
-        let mut store = self.runtime.store(imports);
-        match self.exports.instantiate_async(&mut store).await {
-            Ok(exports) => Ok(Instance { exports, store, again, turn }),
+    /// A policy that is code of this process, of this name, which stands for its digest too.
+    #[must_use]
+    pub fn native(name: &str, decides: Arc<dyn Native>) -> Self {
+        let about =
+            About { name: name.into(), version: env!("CARGO_PKG_VERSION").into(), needs: Vec::new() };
+        Self { by: By::Native(decides), about: Arc::new(about), digest: name.into(), size: 0 }
+    }
+
+    /// A fresh instance, where it is a component.
+    pub(super) async fn begin<T>(&self, imports: Box<dyn Imports>, again: bool) -> Result<Begun, Ended<T>> {
+        let (runtime, exports) = match &self.by {
+            By::Component(runtime, exports) => (runtime, exports),
+            By::Native(native) => return Ok(Begun::Native(native.clone(), Noting::new(imports))),
+        };
+        let turn = runtime.turn().await;
+        let mut store = runtime.store(imports);
+        match exports.instantiate_async(&mut store).await {
+            Ok(exports) => Ok(Begun::Instance(Instance { exports, store, again, turn })),
             Err(why) => Err(ended(store, turn, Err(why))),
         }
     }

@@ -39,6 +39,26 @@ impl Memory {
         self.lock().buckets.remove(name).is_some()
     }
 
+    /// What a bucket holds, to be brought back by [`restore`](Self::restore).
+    pub(crate) fn saved(&self, name: &str) -> Option<Saved> {
+        let shared = self.lock();
+        let state = shared.buckets.get(name)?;
+        Some(Saved { last_revision: state.last_revision, records: state.records.clone() })
+    }
+
+    /// Bring a bucket back to what it held; it stays the same bucket.
+    pub(crate) fn restore(&self, name: &str, saved: Saved) {
+        if let Some(state) = self.lock().buckets.get_mut(name) {
+            (state.last_revision, state.records) = (saved.last_revision, saved.records);
+            state.wake.send_replace(());
+        }
+    }
+
+    /// Drop a key without a marker and without a word. Whether it was there.
+    pub(crate) fn forget(&self, name: &str, key: &str) -> bool {
+        self.lock().buckets.get_mut(name).is_some_and(|state| state.records.remove(key).is_some())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // Nothing panics between two changes that belong together, so what a panic left is whole.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,8 +156,15 @@ struct State {
     wake: watch::Sender<()>,
 }
 
+/// What a bucket held.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    last_revision: u64,
+    records: BTreeMap<String, Record>,
+}
+
 /// The last write of a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Record {
     revision: u64,
     written: Steady,
@@ -297,6 +324,7 @@ impl Watch for MemoryWatch {
                 }
             };
             tokio::select! {
+                biased;
                 woken = self.wake.changed() => if woken.is_err() { return false },
                 () = aged => {}
             }

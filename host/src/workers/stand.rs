@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Duty, Event, Shared, Worker};
-use crate::lease::{Lease, Line, jittered};
+use crate::chance::Chance;
+use crate::lease::{Lease, Line};
 
 /// The rest after errors in a row grows up to this many intervals.
 const REST_LONGEST: u32 = 8;
@@ -65,9 +66,9 @@ impl Stand {
                     let again_in =
                         self.shared.options.interval * (1 << (failed - 1).min(3)).min(REST_LONGEST);
                     self.tell(&Event::Failed { why, again_in });
-                    jittered(again_in)
+                    Chance::machine().jittered(again_in)
                 }
-                Some(Shift::SteppedDown) => jittered(self.shared.options.interval),
+                Some(Shift::SteppedDown) => Chance::machine().jittered(self.shared.options.interval),
                 // Never beside itself: it stands again when it has ended after all.
                 Some(Shift::Abandoned(mut working)) => {
                     tokio::select! {
@@ -146,7 +147,7 @@ impl Stand {
             }
             tokio::select! {
                 () = shared.stop.cancelled() => return None,
-                () = sleep(jittered(NOT_STANDING)) => {}
+                () = sleep(Chance::machine().jittered(NOT_STANDING)) => {}
             }
         }
     }

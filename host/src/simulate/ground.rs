@@ -1,0 +1,238 @@
+//! The one store of a simulation, whose record tells whose it is, and what befalls it as a whole.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use super::Mishap;
+use super::oracle::Oracle;
+use crate::clock::Clock;
+use crate::store::memory::{Memory, Saved};
+use crate::store::{Bucket, BucketConfig, BucketInfo, Fault, Reading, Store, Watch, Write};
+
+/// The bucket.
+pub(super) const BUCKET: &str = "leases";
+/// The lease, and its key.
+pub(super) const LEASE: &str = "controller";
+
+/// Readings that a stale read may answer.
+const REMEMBERED: usize = 4;
+
+/// A write, as it is sent.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Create(Vec<u8>),
+    Update(Vec<u8>, u64),
+    Delete(u64),
+    Purge(u64),
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// A lease object, by its number, of an instance.
+    Object(u64, usize),
+    /// An operator, who marks a record and leaves it whose it is.
+    Operator,
+}
+
+/// The store.
+pub(super) struct Ground {
+    memory: Memory,
+    clock: Clock,
+    ttl: Duration,
+    oracle: Arc<Oracle>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    writer: Option<u64>,
+    /// What it held before the last write.
+    before: Option<(Saved, Option<u64>)>,
+    past: VecDeque<Reading>,
+    unmarked: bool,
+    is_down: bool,
+}
+
+impl Ground {
+    pub(super) fn new(clock: Clock, ttl: Duration, oracle: Arc<Oracle>) -> Self {
+        let memory = Memory::new(clock.clone());
+        let ground = Self { memory, clock, ttl, oracle, state: Mutex::default() };
+        ground.raise();
+        ground
+    }
+
+    fn raise(&self) {
+        let config = BucketConfig { ttl: self.ttl, replicas: 1 };
+        // Memory answers at once.
+        let _ = at_once(self.memory.create_bucket(BUCKET, &config));
+    }
+
+    fn bucket(&self) -> Result<Arc<dyn Bucket>, Fault> {
+        at_once(self.memory.bucket(BUCKET))
+    }
+
+    /// Nothing but an answer that the store is away, while it is.
+    fn up(&self) -> Result<(), Fault> {
+        if self.state().is_down { Err(Fault::Unavailable("the store is away".into())) } else { Ok(()) }
+    }
+
+    pub(super) fn read(&self) -> Result<Reading, Fault> {
+        self.up()?;
+        let reading = at_once(self.bucket()?.get(LEASE))?;
+        Ok(match reading {
+            Reading::Aged(_) if self.state().unmarked => Reading::Absent,
+            reading => reading,
+        })
+    }
+
+    /// What was there before, where anything was.
+    pub(super) fn read_past(&self, back: usize) -> Option<Reading> {
+        let state = self.state();
+        state.past.iter().rev().nth(back % REMEMBERED).cloned()
+    }
+
+    pub(super) fn keys(&self, most: usize) -> Result<Vec<String>, Fault> {
+        self.up()?;
+        at_once(self.bucket()?.keys(None, most))
+    }
+
+    pub(super) fn info(&self) -> Result<BucketInfo, Fault> {
+        self.up()?;
+        at_once(self.bucket()?.info())
+    }
+
+    pub(super) fn last_revision(&self) -> Result<u64, Fault> {
+        self.up()?;
+        at_once(self.bucket()?.last_revision())
+    }
+
+    pub(super) fn watch(&self) -> Result<Box<dyn Watch>, Fault> {
+        self.up()?;
+        at_once(self.bucket()?.watch(LEASE))
+    }
+
+    /// Do it, and see that it touches nobody else's record.
+    pub(super) fn apply(&self, op: &Op, by: Writer) -> Result<Write, Fault> {
+        self.up()?;
+        let bucket = self.bucket()?;
+        let (before, saved) = (at_once(bucket.get(LEASE))?, self.memory.saved(BUCKET));
+        let answer = match op {
+            Op::Create(value) => at_once(bucket.create(LEASE, value)),
+            Op::Update(value, expected) => at_once(bucket.update(LEASE, value, *expected)),
+            Op::Delete(expected) => at_once(bucket.delete(LEASE, *expected)),
+            Op::Purge(below) => at_once(bucket.purge_below(*below)).map(Write::Written),
+        }?;
+        let Write::Written(won) = answer else { return Ok(answer) };
+        let mut state = self.state();
+        let touched = match (&before, op) {
+            (Reading::Found(_), Op::Update(..) | Op::Delete(_)) => state.writer,
+            (Reading::Found(entry), Op::Purge(below)) if entry.revision < *below => state.writer,
+            _ => None,
+        };
+        state.before = saved.map(|saved| (saved, state.writer));
+        if !matches!(op, Op::Purge(_)) {
+            if state.past.len() == REMEMBERED {
+                state.past.pop_front();
+            }
+            state.past.push_back(before);
+        }
+        if let Writer::Object(object, instance) = by {
+            if !matches!(op, Op::Purge(_)) {
+                state.writer = Some(object);
+            }
+            drop(state);
+            if let Some(of) = touched.filter(|of| *of != object) {
+                self.oracle.touched(instance, object, of);
+            }
+            self.oracle.note(instance, "wrote", object, won, || format!("{} won revision {won}", op.words()));
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.state().is_down = is_down;
+    }
+
+    /// It is raised again from nothing.
+    pub(super) fn wipe(&self) -> bool {
+        self.memory.drop_bucket(BUCKET);
+        self.raise();
+        let mut state = self.state();
+        let was_held = state.writer.take().is_some();
+        state.past.clear();
+        state.before = None;
+        was_held
+    }
+
+    /// The last write is lost, which it had acknowledged.
+    pub(super) fn roll_back(&self) -> bool {
+        let mut state = self.state();
+        let Some((saved, writer)) = state.before.take() else { return false };
+        self.memory.restore(BUCKET, saved);
+        state.writer = writer;
+        true
+    }
+
+    /// The record is gone, without a marker.
+    pub(super) fn forget(&self) -> bool {
+        self.state().before = None;
+        self.memory.forget(BUCKET, LEASE)
+    }
+
+    pub(super) fn set_unmarked(&self, unmarked: bool) {
+        self.state().unmarked = unmarked;
+    }
+
+    pub(super) fn set_clock_ahead(&self, by: Duration) {
+        self.clock.set_ahead(by);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Op {
+    pub(super) fn words(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::Update(..) => "update",
+            Self::Delete(_) => "delete",
+            Self::Purge(_) => "purge",
+        }
+    }
+
+    /// What befalls a write of this kind that never arrives, whose answer is lost, that arrives late, and twice.
+    pub(super) fn mishaps(&self) -> [Option<Mishap>; 4] {
+        match self {
+            Self::Create(_) => [
+                Some(Mishap::CreateUnsent),
+                Some(Mishap::CreateUnheard),
+                Some(Mishap::CreateLate),
+                Some(Mishap::CreateRepeated),
+            ],
+            Self::Update(..) => [
+                Some(Mishap::UpdateUnsent),
+                Some(Mishap::UpdateUnheard),
+                Some(Mishap::UpdateLate),
+                Some(Mishap::UpdateRepeated),
+            ],
+            Self::Delete(_) => [
+                Some(Mishap::DeleteUnsent),
+                Some(Mishap::DeleteUnheard),
+                Some(Mishap::DeleteLate),
+                Some(Mishap::DeleteRepeated),
+            ],
+            Self::Purge(_) => [None, Some(Mishap::PurgeUnheard), Some(Mishap::PurgeLate), None],
+        }
+    }
+}
+
+/// What memory answers.
+fn at_once<T>(answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    answer.now_or_never().unwrap_or_else(|| Err(Fault::Unavailable("the store thinks".into())))
+}
