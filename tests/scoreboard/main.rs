@@ -1,6 +1,7 @@
 //! The proof in one table: each row a figure, what it means, what it was to reach, and how long it took.
 
 mod row;
+mod simulated;
 mod states;
 
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use clap::Parser;
 
 use row::{Budget, Outcome, Row};
 
-const ROWS: &[Row] = &[states::ROW];
+const ROWS: &[Row] = &[states::ROW, simulated::ROW];
 
 /// Every row's figure, what it means, seeds and seconds.
 #[derive(Parser)]
