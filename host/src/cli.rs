@@ -11,6 +11,7 @@ mod run;
 mod say;
 mod show;
 mod signals;
+mod simulate;
 mod state;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Holds { command } => holds::holds(command, json).await,
         Command::Queue { command } => queue::queue(command, json).await,
+        Command::Simulate(simulate) => simulate::simulate(simulate, json).await,
         Command::Policy { command } => policy::policy(command, json).await,
     }
 }

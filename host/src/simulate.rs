@@ -12,9 +12,11 @@
 mod ground;
 mod instance;
 mod line;
+mod many;
 mod mishap;
 mod oracle;
 mod storm;
+mod timeline;
 mod weather;
 
 use std::io;
@@ -29,6 +31,7 @@ use crate::policy::{Policy, Verdict, Version};
 
 pub use mishap::{Mishap, Mishaps};
 pub use oracle::{Counts, Finding, Found, Hold, Note};
+pub use timeline::Timeline;
 pub use weather::Weather;
 
 use ground::Ground;

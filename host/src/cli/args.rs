@@ -2,6 +2,7 @@
 
 mod holds;
 mod policy;
+mod simulate;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use policy::{
     PolicyArgs, PolicyCheck, PolicyClear, PolicyCommand, PolicyHistory, PolicyInspect, PolicyKey, PolicyNew,
     PolicyPublish, PolicyRollback, PolicyState,
 };
+pub(crate) use simulate::Simulate;
 
 /// One instance acts: a lease around any command.
 #[derive(Debug, Parser)]
@@ -68,6 +70,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: QueueCommand,
     },
+    /// A policy under everything that may befall those who stand for a lease, in simulated time.
+    Simulate(Simulate),
     /// Policies, which decide.
     Policy {
         #[command(subcommand)]

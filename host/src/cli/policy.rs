@@ -19,9 +19,8 @@ use super::args::{PolicyCheck, PolicyCommand, PolicyInspect, PolicyKey};
 use super::exit::Exit;
 
 pub(crate) use here::{serving, serving_line};
-pub(crate) use serve::{Serves, built_in, serves};
+pub(crate) use serve::{Serves, built_in, runtime, serves};
 
-use serve::runtime;
 
 /// `incumbent policy …`.
 pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -130,7 +129,7 @@ fn offer(file: &Path) -> anyhow::Result<Offer> {
     Ok(Offer { bytes: read(file)?, signature, from: file.display().to_string() })
 }
 
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     use std::io::Read as _;
 
     let named = || format!("the policy {}", file.display());

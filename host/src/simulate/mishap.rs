@@ -92,6 +92,11 @@ impl Mishaps {
         self.0[mishap.index()]
     }
 
+    /// How often each happened, in the order of [`Mishap::ALL`].
+    pub fn all(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
     /// Add another's.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {

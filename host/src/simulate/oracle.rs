@@ -116,6 +116,16 @@ pub struct Counts {
     pub lost: u64,
 }
 
+impl Counts {
+    /// Add another's.
+    pub fn add(&mut self, other: &Self) {
+        self.taken += other.taken;
+        self.renewed += other.renewed;
+        self.acts += other.acts;
+        self.lost += other.lost;
+    }
+}
+
 pub(super) struct Oracle {
     origin: Instant,
     keeps: bool,

@@ -65,7 +65,7 @@ pub(crate) async fn built_in() -> anyhow::Result<Policy> {
 }
 
 /// Compiled policies are kept, where there is a place for them.
-pub(super) fn runtime() -> anyhow::Result<Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     let cache = state::folder().ok().and_then(|folder| Cache::open(folder.join("compiled")).ok());
     Ok(match cache {
         Some(cache) => Runtime::with_cache(cache)?,

@@ -1,0 +1,121 @@
+//! `incumbent simulate`: a policy under everything that may befall those who stand for a lease.
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use incumbent::policy::Version;
+use incumbent::simulate::{Counts, Mishap, Mishaps, Run, Simulation, Timeline};
+use serde_json::{Value, json};
+
+use super::args::Simulate;
+use super::exit::Exit;
+use super::policy;
+
+pub(crate) async fn simulate(args: Simulate, as_json: bool) -> anyhow::Result<ExitCode> {
+    let proven = policy::built_in().await?.version();
+    let candidate = match &args.policy {
+        Some(file) => Version::load(&policy::runtime()?, &policy::read(file)?).await?,
+        None => proven.clone(),
+    };
+    let simulation =
+        Simulation { candidate, proven, length: args.length, calm: args.calm, keep: args.seed.is_some() };
+    // It has runtimes of its own, and takes all the cores.
+    tokio::task::spawn_blocking(move || play(&args, &simulation, as_json)).await?
+}
+
+fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Result<ExitCode> {
+    let seeds = args.seed.map_or(args.from..args.from + args.seeds, |seed| seed..seed + 1);
+    let mut total = Total::default();
+    // The first in their order that broke, so that two cores tell the same as one.
+    let mut broken: Option<(u64, Run)> = None;
+    simulation.run_each(seeds, |seed, run| {
+        total.add(&run);
+        let is_broken = !run.findings.is_empty();
+        if (is_broken || args.seed.is_some()) && broken.as_ref().is_none_or(|(first, _)| seed < *first) {
+            broken = Some((seed, run));
+        }
+        if is_broken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some((seed, run)) = &mut broken
+        && run.notes.is_empty()
+    {
+        // Once more, and this time all is kept.
+        *run = Simulation { keep: true, ..simulation.clone() }.run(*seed)?;
+    }
+    let about = simulation.candidate.about();
+    let findings = broken.as_ref().map_or(&[][..], |(_, run)| &run.findings);
+    if as_json {
+        let found = |seed: u64, run: &Run| -> Vec<Value> {
+            let of = |found: &incumbent::simulate::Found| {
+                json!({ "seed": seed, "at_seconds": found.at.as_secs_f64(), "what": found.what.to_string() })
+            };
+            run.findings.iter().map(of).collect()
+        };
+        let found = broken.as_ref().map_or_else(Vec::new, |(seed, run)| found(*seed, run));
+        println!(
+            "{}",
+            json!({
+                "name": about.name, "version": about.version, "digest": simulation.candidate.digest(),
+                "seeds": total.runs, "simulated_seconds": total.simulated.as_secs(),
+                "taken": total.counts.taken, "renewed": total.counts.renewed, "acts": total.counts.acts,
+                "lost": total.counts.lost, "mishaps": total.mishaps.all().sum::<u64>(), "broken": found,
+            })
+        );
+    } else {
+        if let Some((seed, run)) = &broken {
+            println!("seed {seed}: {}", Timeline(run));
+        }
+        println!("{} {}: {total}", about.name, about.version);
+        match &broken {
+            Some((seed, run)) if !run.findings.is_empty() => println!(
+                "BROKEN by seed {seed}; once more: {}",
+                again(args, *seed)
+            ),
+            _ => println!("nothing broke"),
+        }
+    }
+    Ok(if findings.is_empty() { Exit::Done } else { Exit::Internal }.into())
+}
+
+/// The line that plays a seed once more.
+fn again(args: &Simulate, seed: u64) -> String {
+    let policy = args.policy.as_ref().map_or(String::new(), |file| format!(" --policy {}", file.display()));
+    let calm = if args.calm { " --calm" } else { "" };
+    let length = humantime::format_duration(args.length).to_string().replace(' ', "");
+    format!("incumbent simulate{policy} --seed {seed} --length {length}{calm}")
+}
+
+#[derive(Default)]
+struct Total {
+    runs: u64,
+    simulated: Duration,
+    counts: Counts,
+    mishaps: Mishaps,
+}
+
+impl Total {
+    fn add(&mut self, run: &Run) {
+        self.runs += 1;
+        self.simulated += run.simulated;
+        self.counts.add(&run.counts);
+        self.mishaps.add(&run.mishaps);
+    }
+}
+
+impl std::fmt::Display for Total {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kinds = Mishap::ALL.iter().filter(|mishap| self.mishaps.of(**mishap) > 0).count();
+        write!(
+            f,
+            "{} seeds, {} simulated: taken {} times, renewed {}, lost {}, {} acts; {} mishaps of {kinds} kinds",
+            self.runs,
+            humantime::format_duration(Duration::from_secs(self.simulated.as_secs())),
+            self.counts.taken,
+            self.counts.renewed,
+            self.counts.lost,
+            self.counts.acts,
+            self.mishaps.all().sum::<u64>(),
+        )
+    }
+}
