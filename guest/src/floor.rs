@@ -9,10 +9,18 @@ use crate::lease::{Identity, Trouble};
 use crate::take::{Created, Provisional, create, give_back, renew};
 use crate::terms::Terms;
 
-/// How far past the floor the revisions are moved. The floor counts epochs while renewals push revisions
+/// How far past the floor the revisions are moved, at the least. The floor counts epochs while renewals push revisions
 /// further, so with a jump of one an old holder's late update would quote a revision that the new
 /// holder is given again. No tenure renews 2³² times: at one renewal a second that takes 136 years.
 pub const STRIDE: u64 = 1 << 32;
+
+/// Where revisions are moved from this floor: the next but one multiple of [`STRIDE`]. The host raises the floor to just
+/// below that before it sends the purge, so a floor just below a multiple is a move that was begun, and maybe never came to
+/// pass; it is made again to the same place.
+fn target(floor: u64) -> u64 {
+    let next = (floor / STRIDE + 1) * STRIDE;
+    if floor + 1 == next { next } else { next + STRIDE }
+}
 
 /// The highest epoch: above 2⁵³ a reader that keeps JSON numbers as doubles confuses neighbours.
 pub const EPOCH_HIGHEST: u64 = 1 << 53;
@@ -70,7 +78,7 @@ fn move_past(
     ours: &Provisional,
     floor: u64,
 ) -> Result<(), Trouble> {
-    let target = floor + STRIDE;
+    let target = target(floor);
     if target > EPOCH_HIGHEST {
         return Err(Trouble::FloorTooHigh(floor));
     }

@@ -13,14 +13,15 @@ pub use crate::take::take;
 pub use crate::terms::Terms;
 pub use crate::view::{current, list};
 
-/// What an absence is worth; a deleted or surely aged record is free at once under every rule.
+/// What an absence is worth; a deleted or surely aged record is free at once, but where the store may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacancy {
     /// Free at once.
     Trusted,
     /// Free once the candidate has seen bucket and record unchanged for so long that no gate can be open.
     Watched,
-    /// Free a whole ttl after the absence was first seen.
+    /// Free a whole ttl after the absence was first seen, a deletion or an age no less, because the store may forget what
+    /// it acknowledged; and acted on once everybody who watches has seen the new record.
     Delayed,
 }
 
@@ -86,7 +87,7 @@ pub struct Sighting {
     pub created: u64,
     /// The revision of the last record seen.
     pub revision: Option<u64>,
-    /// Since when nothing changed, steady.
+    /// Since when nothing changed, steady: an instant after the first look at it.
     pub since_ns: u64,
     /// When it was last seen so, steady.
     pub last_ns: u64,
@@ -107,17 +108,32 @@ impl Sighting {
             .map_or(Self::new(created, Some(revision), now_ns), |old| Self { last_ns: now_ns, ..old })
     }
 
-    /// What is known after no record was seen. Under [`Vacancy::Delayed`] the wait begins with the absence.
-    /// Otherwise it began with the last record seen, when that stood unchanged until its holder could not
-    /// renew it any more: one that went earlier may have been renewed unseen and then forgotten.
+    /// What is known after no record was seen, by a look that began at `began_ns`.
+    ///
+    /// The wait began with the last record seen, when that stood unchanged until its holder could not renew it any more:
+    /// one that went earlier may have been renewed unseen and then forgotten. Under [`Vacancy::Delayed`] it begins with the
+    /// absence, and anew when so much time passed between two looks that a record may have come and been forgotten.
     #[must_use]
-    pub fn of_absence(seen: Option<Self>, created: u64, rule: Vacancy, terms: &Terms, now_ns: u64) -> Self {
-        let expired = |old: &Self| rule != Vacancy::Delayed && old.last_ns >= terms.until(old.since_ns);
-        let counts = |old: &Self| old.created == created && (old.revision.is_none() || expired(old));
-        match seen.filter(counts) {
-            Some(old) if old.revision.is_none() => Self { last_ns: now_ns, ..old },
+    pub fn of_absence(
+        seen: Option<Self>,
+        created: u64,
+        rule: Vacancy,
+        terms: &Terms,
+        began_ns: u64,
+        now_ns: u64,
+    ) -> Self {
+        let delayed = rule == Vacancy::Delayed;
+        let last_ns = if delayed { began_ns } else { now_ns };
+        let expired = |old: &Self| !delayed && old.last_ns >= terms.until(old.since_ns);
+        let unbroken = |old: &Self| !delayed || now_ns.saturating_sub(old.last_ns) <= terms.gap_ns();
+        let counts = |old: &Self| match old.revision {
+            None => unbroken(old),
+            Some(_) => expired(old),
+        };
+        match seen.filter(|old| old.created == created && counts(old)) {
+            Some(old) if old.revision.is_none() => Self { last_ns, ..old },
             Some(old) => old,
-            None => Self::new(created, None, now_ns),
+            None => Self { last_ns, ..Self::new(created, None, now_ns) },
         }
     }
 }

@@ -24,9 +24,13 @@ pub fn take(
     seen: Option<Sighting>,
 ) -> Result<Attempt, Trouble> {
     who.check().map_err(Trouble::Misfit)?;
+    let began_ns = io.now().steady_ns;
     let bucket = io.info(Role::Lease).map_err(Trouble::Unreadable)?;
     terms.fit(&bucket).map_err(Trouble::Misfit)?;
-    let look = Look { terms, who, rule, seen, created: bucket.created };
+    if rule == Vacancy::Delayed {
+        terms.fit_delayed().map_err(Trouble::Misfit)?;
+    }
+    let look = Look { terms, who, rule, seen, created: bucket.created, began_ns };
 
     let reading = io.get(Role::Lease, &who.lease).map_err(Trouble::Unreadable)?;
     match look.judge(io, reading)? {
@@ -43,6 +47,8 @@ struct Look<'a> {
     rule: Vacancy,
     seen: Option<Sighting>,
     created: u64,
+    /// A steady reading made before the first look.
+    began_ns: u64,
 }
 
 enum Found {
@@ -64,7 +70,10 @@ impl Look<'_> {
                 let sighting = Sighting::of_record(seen, created, entry.revision, now);
                 let holder = record::read(&entry)
                     .map_err(|why| Trouble::NotAHolder(not_a_holder(&self.who.lease, &why)))?;
-                if self.who.owns(&holder) {
+                let announced = sighting.since_ns.saturating_add(self.terms.announced_ns());
+                if self.who.owns(&holder) && self.rule == Vacancy::Delayed && now < announced {
+                    Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(announced) })
+                } else if self.who.owns(&holder) {
                     Found::Ours(holder)
                 } else {
                     // What the watched rule needs: to have seen the record just when it can be renewed no more.
@@ -73,10 +82,14 @@ impl Look<'_> {
                     Found::Wait(Waiting { holder: Some(holder), sighting, again_at_ns })
                 }
             }
-            // Its owner gave it up, or the store vouches for its age.
-            Reading::Deleted(_) | Reading::Aged(_) => Found::Free(Sighting::new(created, None, now)),
-            Reading::Absent => {
-                let sighting = Sighting::of_absence(seen, created, self.rule, self.terms, now);
+            // Its owner gave it up, or the store vouches for its age; but not one that may have forgotten what came
+            // after.
+            Reading::Deleted(_) | Reading::Aged(_) if self.rule != Vacancy::Delayed => {
+                Found::Free(Sighting::new(created, None, now))
+            }
+            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
+                let sighting =
+                    Sighting::of_absence(seen, created, self.rule, self.terms, self.began_ns, now);
                 // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
                 // different rates and for acts under way, here as everywhere.
                 let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
@@ -87,6 +100,14 @@ impl Look<'_> {
                 }
             }
         })
+    }
+
+    /// Written, and not yet acted on: everybody else who stands sees it first, so that nobody's wait for an absence goes on
+    /// across it, should the store forget it.
+    fn announce(&self, io: &mut impl Imports, revision: u64) -> Attempt {
+        let sighting = Sighting::new(self.created, Some(revision), io.now().steady_ns);
+        let again_at_ns = Some(sighting.since_ns.saturating_add(self.terms.announced_ns()));
+        Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns })
     }
 
     fn wait(&self, io: &mut impl Imports, created: u64) -> Attempt {
@@ -107,6 +128,7 @@ pub(crate) struct Provisional {
 /// Create the record of a key that is free.
 fn stand(io: &mut impl Imports, look: &Look<'_>, sighting: Sighting) -> Result<Attempt, Trouble> {
     match create(io, look.who) {
+        Ok(Created::Ours(ours)) if look.rule == Vacancy::Delayed => Ok(look.announce(io, ours.revision)),
         Ok(Created::Ours(ours)) => confirm(io, look, ours),
         Ok(Created::Lost) => look_again(io, look, None),
         Err(fault @ Fault::Unknown(_)) => look_again(io, look, Some(fault)),
@@ -194,6 +216,7 @@ pub(crate) fn renew(
 /// From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time.
 /// On every other way out the record is given back.
 fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<Attempt, Trouble> {
+    let epoch = ours.epoch;
     let created = match io.info(Role::Lease) {
         Ok(bucket) => bucket.created,
         Err(fault) => {
@@ -207,6 +230,10 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
         return Ok(look.wait(io, created));
     }
     let ours = match floor::clear(io, look.terms, look.who, ours) {
+        // Written anew after the move, which nobody has seen yet.
+        Ok(Some(anew)) if anew.epoch != epoch && look.rule == Vacancy::Delayed => {
+            return Ok(look.announce(io, anew.revision));
+        }
         Ok(Some(ours)) => ours,
         Ok(None) => return Ok(look.wait(io, created)),
         Err(trouble) => return Err(trouble),

@@ -67,6 +67,30 @@ impl Terms {
         Ok(())
     }
 
+    /// The longest time between two looks of a candidate that does not break its watch, from the beginning of the one to
+    /// the end of the other, where the store may forget what it acknowledged.
+    pub(crate) fn gap_ns(&self) -> u64 {
+        (self.renew_every_ns / 2).max(self.poll_ns.saturating_mul(2))
+    }
+
+    /// How long a record stands there before it is acted on, so that every watch that is not broken has seen it.
+    pub(crate) fn announced_ns(&self) -> u64 {
+        self.gap_ns().saturating_mul(2)
+    }
+
+    /// Whether the timings leave room for [`Vacancy::Delayed`](crate::lease::Vacancy::Delayed).
+    pub(crate) fn fit_delayed(&self) -> Result<(), String> {
+        if self.until(0) > self.announced_ns() {
+            return Ok(());
+        }
+        Err(format!(
+            "a record that stands for {} before it is acted on does not fit one that is good for {}: where an absence \
+             is delayed, the poll must be below a quarter of that, and the renew interval too",
+            span(self.announced_ns()),
+            span(self.until(0))
+        ))
+    }
+
     /// The instant at which the gate shuts when the last good write was sent at `sent`.
     #[must_use]
     pub fn until(&self, sent_ns: u64) -> u64 {

@@ -358,6 +358,9 @@ impl Imports for Standing {
         if sequence > limits::EPOCH_HIGHEST {
             return Err(denied(&format!("to purge the bucket below {sequence}, above every epoch")));
         }
+        // A purge may arrive late, when somebody else holds the key: from now on no epoch below it is issued.
+        let below = sequence.saturating_sub(1);
+        self.floor.raise(below).await.map_err(|why| Fault::Unavailable(why.to_string()))?;
         self.own.bucket.purge_below(sequence).await
     }
 
