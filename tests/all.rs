@@ -45,6 +45,7 @@ mod rehearsal;
 mod rehearsal_misdeeds;
 mod run_command;
 mod run_takeover;
+mod simulate;
 mod store_contract;
 mod store_nats;
 mod store_sqlite;

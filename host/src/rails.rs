@@ -239,7 +239,8 @@ impl Rails {
 
     fn cut(&self, revision: u64, until: Steady) -> Result<Steady, Lie> {
         let counts = |own: &&Own| own.revision == revision && own.ticket > self.void;
-        let own = self.own.iter().find(counts).ok_or(Lie::NotOurs(revision))?;
+        // The last of equal ones: a bucket raised again from nothing gives its revisions once more.
+        let own = self.own.iter().rev().find(counts).ok_or(Lie::NotOurs(revision))?;
         Ok(until.min(own.sent.plus(self.validity)))
     }
 }
@@ -348,6 +349,14 @@ mod tests {
         assert_eq!(rails.believe(57, 58, FOR_EVER), Ok(at(116)));
         // The older write allows no more than it did.
         assert_eq!(rails.believe(57, 57, FOR_EVER), Ok(at(112)));
+    }
+
+    #[test]
+    fn a_revision_given_once_more_counts_from_the_write_that_won_it_last() {
+        let mut rails = taken(57);
+        let ticket = rails.sending(b"in a bucket raised again", at(104));
+        rails.acknowledged(ticket, 57);
+        assert_eq!(rails.believe(57, 57, FOR_EVER), Ok(at(116)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The proof in one table: each row a figure, what it means, what it was to reach, and how long it took.
 
+mod museum;
 mod row;
 mod simulated;
 mod states;
@@ -11,7 +12,7 @@ use clap::Parser;
 
 use row::{Budget, Outcome, Row};
 
-const ROWS: &[Row] = &[states::ROW, simulated::ROW];
+const ROWS: &[Row] = &[states::ROW, simulated::NATIVE, simulated::COMPONENT, simulated::CALM, museum::ROW];
 
 /// Every row's figure, what it means, seeds and seconds.
 #[derive(Parser)]

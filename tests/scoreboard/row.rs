@@ -58,6 +58,17 @@ impl Figure {
         Self { what: what.into(), reached: text, goal: asked, holds: reached >= goal }
     }
 
+    /// Something measured, and the least that it is to be.
+    pub(crate) fn measured(what: &str, text: String, least: Option<f64>, reached: f64) -> Self {
+        let goal = least.map_or_else(|| "–".into(), |least| format!("≥ {least}"));
+        Self { what: what.into(), reached: text, goal, holds: least.is_none_or(|least| reached >= least) }
+    }
+
+    /// Something told, without a goal.
+    pub(crate) fn told(what: &str, text: String) -> Self {
+        Self { what: what.into(), reached: text, goal: "–".into(), holds: true }
+    }
+
     /// A count that is to be none.
     pub(crate) fn none(what: &str, reached: u64) -> Self {
         Self { what: what.into(), reached: grouped(reached), goal: "0".into(), holds: reached == 0 }
