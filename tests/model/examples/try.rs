@@ -12,7 +12,7 @@ fn main(){
         match k { "inst"=>c.instances=b,"obj"=>c.objects=b,"thr"=>c.threads=n as usize,"most"=>c.most=n,
         "rule"=>c.rule=match v {"t"=>incumbent_policy::lease::Vacancy::Trusted,"w"=>incumbent_policy::lease::Vacancy::Watched,_=>incumbent_policy::lease::Vacancy::Delayed},
         "exp"=>c.expiry=match v {"m"=>Expiry::Marked,"u"=>Expiry::Unmarked,_=>Expiry::Either},
-        "floor"=>c.one_floor=n==1,
+        "slow"=>c.slow=b,"looks"=>c.faults.looks=b,"floor"=>c.one_floor=n==1,
         "ttl"=>c.ticks.ttl=b,"renew"=>c.ticks.renew=b,"margin"=>c.ticks.margin=b,
         "inv"=>c.judged=Invariant::ALL.iter().copied().filter(|i| *i as u8 & b !=0).collect(),
         "lost"=>c.faults.lost_answer=b,"late"=>c.faults.late=b,"dup"=>c.faults.duplicate=b,"unav"=>c.faults.unavailable=b,"den"=>c.faults.denied=b,

@@ -33,6 +33,7 @@ pub(crate) enum Ask {
     Info,
     Keys,
     Last,
+    Floor,
     Write(Write),
 }
 
@@ -74,6 +75,15 @@ struct Node {
     next: Result<Outcome, Ask>,
 }
 
+/// What every call of an exploration is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) ticks: Ticks,
+    pub(crate) rule: Vacancy,
+    /// Whether others move the floor, too.
+    pub(crate) one_floor: bool,
+}
+
 /// All calls of one exploration, and all values written, shared by its threads.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<All>);
@@ -90,7 +100,7 @@ struct All {
 pub(crate) struct Calls<'a> {
     shared: &'a Shared,
     policy: Policy,
-    terms: (Ticks, Vacancy),
+    terms: Terms,
     nodes: Vec<Node>,
     begun: HashMap<(Call, u8, Rev), u32, Quickly>,
     went_on: HashMap<(u32, Answer, u8, Rev), u32, Quickly>,
@@ -132,7 +142,7 @@ impl Shared {
 }
 
 impl<'a> Calls<'a> {
-    pub(crate) fn new(shared: &'a Shared, policy: Policy, terms: (Ticks, Vacancy)) -> Self {
+    pub(crate) fn new(shared: &'a Shared, policy: Policy, terms: Terms) -> Self {
         Self {
             shared,
             policy,
@@ -177,6 +187,11 @@ impl<'a> Calls<'a> {
         self.node(number).next
     }
 
+    /// Whether a call has read its clock or its floor since the answer that it was given last.
+    pub(crate) fn has_looked(&mut self, number: u32) -> bool {
+        matches!(self.log(number).last(), Some(Answer::Now(_) | Answer::Floor(_)))
+    }
+
     /// The answers so far.
     pub(crate) fn log(&mut self, number: u32) -> &[Answer] {
         &self.node(number).under.log
@@ -198,11 +213,6 @@ impl<'a> Calls<'a> {
         let number = bytes.map(|bytes| self.values.number(&bytes));
         self.marked.insert((value, revision), number);
         number
-    }
-
-    /// A value, for people.
-    pub(crate) fn text(&mut self, value: u16) -> String {
-        String::from_utf8_lossy(self.values.bytes(value)).into_owned()
     }
 
     fn node(&mut self, number: u32) -> &Node {

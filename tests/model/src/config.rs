@@ -6,7 +6,7 @@ use crate::check::Invariant;
 use crate::sometimes::Sometimes;
 
 /// The most instances that a state has room for.
-pub const INSTANCES: usize = 3;
+pub(crate) const INSTANCES: usize = 3;
 
 /// The most writes that may be on their way without anybody waiting for their answer.
 pub(crate) const LATE: usize = 4;
@@ -33,10 +33,12 @@ pub enum Expiry {
     Either,
 }
 
-/// How often each fault may come, in one run from the beginning to the end. What is not here needs no number: any
-/// instance may be slow, or stand still for as long as it likes, at any step.
+/// How often each thing may come, in one run from the beginning to the end. Being slow, or standing still, needs no
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
+    /// A candidate looks whether it can take the lease. No fault, but what bounds a run.
+    pub looks: u8,
     /// A write was applied, a read served, and the answer is lost.
     pub lost_answer: u8,
     /// A write gets no answer, and is applied later, whenever that is, or never.
@@ -91,6 +93,9 @@ pub struct Config {
     /// How many lease objects each instance may make, one after another. A new one knows nothing of the one before
     /// but what its floor says.
     pub objects: u8,
+    /// How many instances may be in the middle of something while a tick passes; the others come to rest within one
+    /// tick, but may rest for as long as they like.
+    pub slow: u8,
     /// The ticks until the end.
     pub horizon: u8,
     /// The lease's timings.
@@ -120,12 +125,13 @@ impl Config {
         Self {
             instances: 2,
             objects: 1,
+            slow: 1,
             horizon,
-            ticks: Ticks { ttl: 5, renew: 2, margin: 2 },
+            ticks: Ticks { ttl: 4, renew: 2, margin: 1 },
             rule: Vacancy::Watched,
             expiry: Expiry::Marked,
             one_floor: true,
-            faults: Faults::default(),
+            faults: Faults { looks: 4, ..Faults::default() },
             judged: Invariant::ALL.to_vec(),
             sometimes: Vec::new(),
             most: u64::MAX,

@@ -7,15 +7,16 @@ use crate::calls::{Call, Kind, Lost, Outcome};
 use crate::check::{Invariant, passes};
 use crate::sometimes::Sometimes;
 use crate::state::{Answer, Instance, Object, Phase, Rev, State, Sure, Tenure};
-use crate::step::{Step, Stepper};
+use crate::step::{Step, Stepper, at_once};
 
 impl Stepper<'_> {
     /// A candidate looks. The instances are alike, so they begin in order.
     pub(crate) fn begins_taking(&mut self, state: &State, i: usize) {
-        if i > 0 && state.begun & (1 << (i - 1)) == 0 {
+        if state.left.looks == 0 || i > 0 && state.begun & (1 << (i - 1)) == 0 {
             return;
         }
         let mut next = *state;
+        next.left.looks -= 1;
         next.begun |= 1 << i;
         let kind = Kind::Take(state.instances[i].sight);
         self.begins(next, i, kind, Phase::Taking);
@@ -42,23 +43,34 @@ impl Stepper<'_> {
         // Only a call that may be cut off needs to know when it began.
         one.begun = if next.left.cut > 0 { clock } else { 0 };
         one.call = self.calls.begin(call, clock, one.floor);
-        let call = one.call;
-        self.goes_on(next, i, call, Step::Begins(i));
+        self.goes_on(next, i, true, Step::Begins(i));
     }
 
     /// An answer is heard.
     pub(crate) fn hears(&mut self, mut next: State, i: usize, answer: Answer, step: Step) {
         let clock = next.clock(i);
         let one = &mut next.instances[i];
-        one.answer = None;
-        let call = self.calls.go_on(one.call, answer, clock, one.floor);
+        let waited = one.answer.take().is_some();
+        one.call = self.calls.go_on(one.call, answer, clock, one.floor);
         self.wakes_late(&next, i);
-        self.goes_on(next, i, call, step);
+        self.goes_on(next, i, waited, step);
     }
 
-    fn goes_on(&mut self, mut next: State, i: usize, call: u32, step: Step) {
-        next.instances[i].call = call;
-        if let Ok(outcome) = self.calls.next(call) {
+    /// A call has begun, or has heard an answer. When it has looked at nothing since (`unseen`: nor in this very
+    /// step), it might as well have heard it later: then what it asks for next, it reads in the same step.
+    fn goes_on(&mut self, mut next: State, i: usize, unseen: bool, step: Step) {
+        let clock = next.clock(i);
+        let call = next.instances[i].call;
+        if unseen
+            && let Err(ask) = self.calls.next(call)
+            && !self.calls.has_looked(call)
+            && next.left.unavailable == 0
+            && let Some(answer) = at_once(&next, i, ask)
+        {
+            let one = &mut next.instances[i];
+            one.call = self.calls.go_on(call, answer, clock, one.floor);
+        }
+        if let Ok(outcome) = self.calls.next(next.instances[i].call) {
             self.ends(&mut next, i, outcome);
         }
         self.push(next, step);
@@ -274,8 +286,7 @@ impl Stepper<'_> {
         }
         let mut next = *state;
         let one = &state.instances[i];
-        next.instances[i] =
-            Instance { object: one.object + 1, floor: one.floor, ahead: one.ahead, ..Instance::default() };
+        next.instances[i] = Instance { phase: Phase::Candidate, object: one.object + 1, ..*one };
         self.reached.mark(Sometimes::StandsAnew);
         self.push(next, Step::StandsAnew(i));
     }
@@ -283,9 +294,9 @@ impl Stepper<'_> {
     /// The lease object is over; an instance that makes no other one is forgotten.
     fn loses(&mut self, next: &mut State, i: usize) {
         let is_last = next.instances[i].object + 1 >= self.config.objects;
-        let (floor, ahead) = (next.instances[i].floor, next.instances[i].ahead);
         let one = &mut next.instances[i];
         let kept = Instance { object: one.object, phase: Phase::Over, ..Instance::default() };
+        let Instance { floor, ahead, .. } = *one;
         *one = if is_last { kept } else { Instance { floor, ahead, ..kept } };
     }
 

@@ -13,8 +13,7 @@ use incumbent_policy::lease::{
 use incumbent_policy::gate::{Closed, Open, Standing};
 use incumbent_policy::{Decisions, record};
 
-use crate::calls::{Ask as Asks, Call, Kind, Lost, Outcome, Values};
-use crate::config::Ticks;
+use crate::calls::{self, Ask as Asks, Call, Kind, Lost, Outcome, Values};
 use crate::state::{self, Answer, Object, Rev, Write, ns};
 
 /// The key of the one lease there is.
@@ -53,6 +52,7 @@ impl Policy {
 /// What a call reaches: answers that came, and the clock and floor as they are now.
 pub(crate) struct Replay<'a, 'b> {
     ttl_ns: u64,
+    one_floor: bool,
     values: &'a mut Values<'b>,
     /// The answers so far; the clock and the floor, which are the instance's own, are answered at once and added.
     log: Vec<Answer>,
@@ -65,13 +65,13 @@ pub(crate) struct Replay<'a, 'b> {
 /// Run a call with these answers: the answers with those of clock and floor added, and where it stands now.
 pub(crate) fn run(
     policy: &Policy,
-    terms: (Ticks, Vacancy),
+    terms: calls::Terms,
     call: Call,
     log: Vec<Answer>,
     (clock, floor): (u8, Rev),
     values: &mut Values<'_>,
 ) -> (Vec<Answer>, Result<Outcome, Asks>) {
-    let (ticks, rule) = terms;
+    let calls::Terms { ticks, rule, one_floor } = terms;
     let full = Terms {
         ttl_ns: ns(ticks.ttl),
         renew_every_ns: ns(ticks.renew),
@@ -79,7 +79,7 @@ pub(crate) fn run(
         poll_ns: ns(1),
     };
     let who = identity(call.object);
-    let mut io = Replay { ttl_ns: full.ttl_ns, values, log, at: 0, clock, floor, asks: None };
+    let mut io = Replay { ttl_ns: full.ttl_ns, one_floor, values, log, at: 0, clock, floor, asks: None };
     let outcome = match call.kind {
         Kind::Take(sight) => {
             match (policy.take)(&mut io, &full, &who, rule, sight.map(state::Sight::full)) {
@@ -238,9 +238,10 @@ impl Imports for Replay<'_, '_> {
     }
 
     fn floor(&mut self) -> Result<u64, Fault> {
-        match self.own(Answer::Floor(self.floor)) {
-            Answer::Floor(floor) => Ok(floor.number()),
-            other => Err(fault(Some(other))),
+        let own = Answer::Floor(self.floor);
+        match if self.one_floor { self.answer(Asks::Floor) } else { Some(self.own(own)) } {
+            Some(Answer::Floor(floor)) => Ok(floor.number()),
+            other => Err(fault(other)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::thread;
 
 use incumbent_policy::Decisions;
 
-use crate::calls::{Calls, Shared};
+use crate::calls::{Calls, Shared, Terms};
 use crate::check::{self, Invariant};
 use crate::config::{Config, LATE};
 use crate::replay::Policy;
@@ -234,7 +234,8 @@ impl Worker<'_> {
 }
 
 fn stepper<'a>(config: &'a Config, shared: &'a Shared, policy: Policy) -> Stepper<'a> {
-    Stepper::new(config, Calls::new(shared, policy, (config.ticks, config.rule)))
+    let terms = Terms { ticks: config.ticks, rule: config.rule, one_floor: config.one_floor };
+    Stepper::new(config, Calls::new(shared, policy, terms))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "any bits of it will do")]

@@ -4,7 +4,7 @@ use crate::calls::{Ask, Calls};
 use crate::check::{open_gates, passes};
 use crate::config::{Config, Expiry};
 use crate::sometimes::{Reached, Sometimes};
-use crate::state::{Answer, BEGIN, Object, Phase, State, Value, Write};
+use crate::state::{Answer, BEGIN, Instance, Object, Phase, Record, Rev, State, Value, Write};
 
 /// What a step was, for the path to a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,6 @@ pub(crate) enum Step {
     Raises(usize),
     Opens(usize),
     Overdue(usize),
-    Releases(usize),
     Dies(usize),
     StandsAnew(usize),
 }
@@ -52,6 +51,9 @@ impl<'a> Stepper<'a> {
     pub(crate) fn begin(config: &Config) -> State {
         let mut state = State { now: BEGIN, left: config.faults, ..State::default() };
         state.store.created = 1;
+        // Somebody had it and gave it back, so that it is free under every rule.
+        state.store.last = Rev::of(1);
+        state.store.record = Record { revision: Rev::of(1), value: Value::Deleted, written: BEGIN };
         for one in state.instances.iter_mut().skip(config.instances.into()) {
             one.phase = Phase::Gone;
         }
@@ -83,7 +85,10 @@ impl<'a> Stepper<'a> {
     }
 
     fn time(&mut self, state: &State) {
-        if state.now < BEGIN + self.config.horizon {
+        let at_rest =
+            |one: &&Instance| matches!(one.phase, Phase::Candidate | Phase::Held | Phase::Asked | Phase::Over | Phase::Gone);
+        let busy = state.instances.len() - state.instances.iter().filter(at_rest).count();
+        if state.now < BEGIN + self.config.horizon && busy <= self.config.slow.into() {
             let mut next = *state;
             next.now += 1;
             self.push(next, Step::Tick);
@@ -245,13 +250,8 @@ impl<'a> Stepper<'a> {
             return;
         }
         let write = match ask {
-            // Nothing that is read before or after them depends on when they are heard.
-            Ask::Info | Ask::Keys | Ask::Last => {
-                let answer = match ask {
-                    Ask::Info => Answer::Info(state.store.created),
-                    Ask::Keys => Answer::NoKeys,
-                    _ => Answer::Last(state.store.last),
-                };
+            Ask::Info | Ask::Keys | Ask::Last | Ask::Floor => {
+                let answer = at_once(state, i, ask).unwrap_or(Answer::Unavailable);
                 self.hears(*state, i, answer, Step::Hears(i, answer));
                 None
             }
@@ -326,5 +326,17 @@ impl<'a> Stepper<'a> {
         if over && (0..state.instances.len()).any(|j| j != i && passes(state, j)) {
             self.reached.mark(Sometimes::WakesAfterATakeover);
         }
+    }
+}
+
+/// What is read and heard in one step: when such an answer is heard decides nothing that the next question, or
+/// another delay before this one, would not decide as well.
+pub(crate) fn at_once(state: &State, i: usize, ask: Ask) -> Option<Answer> {
+    match ask {
+        Ask::Info => Some(Answer::Info(state.store.created)),
+        Ask::Keys => Some(Answer::NoKeys),
+        Ask::Last => Some(Answer::Last(state.store.last)),
+        Ask::Floor => Some(Answer::Floor(state.instances[i].floor)),
+        Ask::Get | Ask::Write(_) => None,
     }
 }

@@ -41,7 +41,6 @@ pub(crate) fn step(stepper: &mut Stepper<'_>, was: &State, next: &State, step: S
         Step::Raises(i) => format!("{} raises the floor", NAMES[i]),
         Step::Opens(i) => format!("{} asks for the gate", NAMES[i]),
         Step::Overdue(i) => format!("{} finds its time over", NAMES[i]),
-        Step::Releases(i) => format!("{} gives it back", NAMES[i]),
         Step::Dies(i) => format!("{} dies", NAMES[i]),
         Step::StandsAnew(i) => format!("{} stands anew", NAMES[i]),
     };
@@ -61,7 +60,7 @@ fn became(was: &State, next: &State, i: usize) -> String {
     let mut text = String::new();
     if then.phase != one.phase {
         let phase = match then.phase {
-            Phase::Candidate => "a candidate",
+            Phase::Candidate => "is a candidate",
             Phase::Taken => "has taken it",
             Phase::Held if one.phase != Phase::Renewing => "holds it",
             Phase::Asked => "is asked to give way",
@@ -103,6 +102,7 @@ fn asks(stepper: &mut Stepper<'_>, state: &State, i: usize) -> String {
         Err(Ask::Info) => "look at the bucket".into(),
         Err(Ask::Keys) => "list of keys".into(),
         Err(Ask::Last) => "look at the last revision".into(),
+        Err(Ask::Floor) => "look at the floor".into(),
         Err(Ask::Write(write)) => writes(write),
         Ok(_) => "nothing".into(),
     }
