@@ -197,6 +197,14 @@ impl<'a> Calls<'a> {
         &self.node(number).under.log
     }
 
+    /// The tenure that a renewal was called with.
+    pub(crate) fn renewed(&mut self, number: u32) -> Option<Tenure> {
+        match self.node(number).under.call.kind {
+            Kind::Renew(tenure) => Some(tenure),
+            Kind::Take(_) | Kind::Release(_) => None,
+        }
+    }
+
     /// Whether a take that looked at one bucket ended with the sight of another.
     pub(crate) fn begins_and_ends_in_another_bucket(&mut self, number: u32, sight: Sight) -> bool {
         self.log(number).iter().any(|answer| matches!(answer, Answer::Info(was) if *was != sight.created))
@@ -225,8 +233,7 @@ impl<'a> Calls<'a> {
     }
 
     fn run(&mut self, call: Call, log: Vec<Answer>, clock: u8, floor: Rev) -> u32 {
-        let (log, next) =
-            replay::run(&self.policy, self.terms, call, log, (clock, floor), &mut self.values);
+        let (log, next) = replay::run(&self.policy, self.terms, call, log, (clock, floor), &mut self.values);
         let under = Arc::new(Under { call, log });
         let mut all = self.shared.lock();
         if let Some(number) = all.numbers.get(&under) {

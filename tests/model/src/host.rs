@@ -101,7 +101,7 @@ impl Stepper<'_> {
                 one.phase = Phase::Candidate;
                 self.reached.mark(Sometimes::Unwritable);
             }
-            Outcome::Kept(tenure) => self.kept(next, i, was.tenure, tenure),
+            Outcome::Kept(tenure) => self.kept(next, i, was.call, tenure),
             Outcome::Failed(tenure) => {
                 one.tenure = tenure;
                 one.next = clock;
@@ -158,18 +158,19 @@ impl Stepper<'_> {
     }
 
     /// Renewed: the gate is asked anew.
-    fn kept(&mut self, next: &mut State, i: usize, was: Tenure, tenure: Tenure) {
-        let clock = next.clock(i);
+    fn kept(&mut self, next: &mut State, i: usize, call: u32, tenure: Tenure) {
+        let (clock, was) = (next.clock(i), next.instances[i].tenure);
         // Its time was over, by the last word that the gate was given.
         if clock >= next.instances[i].gate {
             next.broken |= Invariant::LostIsLost as u8;
         }
-        match was.sure {
-            Sure::Doubted(_) => self.reached.mark(Sometimes::DoubtedIsKept),
-            Sure::No if tenure.revision > was.revision.next() => {
-                self.reached.mark(Sometimes::LostRenewalIsFound);
-            }
-            Sure::No | Sure::Yes => {}
+        let asked = self.calls.renewed(call).map(|asked| asked.sure);
+        let found = tenure.revision > was.revision.next();
+        match asked {
+            Some(Sure::Doubted(_)) => self.reached.mark(Sometimes::DoubtedIsKept),
+            Some(Sure::No) if found => self.reached.mark(Sometimes::LostRenewalIsFound),
+            Some(Sure::No) => self.reached.mark(Sometimes::FailedRenewalIsMadeAgain),
+            Some(Sure::Yes) | None => {}
         }
         let due = self.due(tenure);
         let one = &mut next.instances[i];
@@ -202,7 +203,8 @@ impl Stepper<'_> {
         let mut next = *state;
         let epoch = state.instances[i].tenure.epoch;
         for (j, one) in next.instances.iter_mut().enumerate() {
-            let stands = !matches!(one.phase, Phase::Over | Phase::Gone) || one.object + 1 < self.config.objects;
+            let stands =
+                !matches!(one.phase, Phase::Over | Phase::Gone) || one.object + 1 < self.config.objects;
             if j == i || self.config.one_floor && stands {
                 one.floor = one.floor.max(epoch);
             }

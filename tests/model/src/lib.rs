@@ -10,14 +10,18 @@ mod check;
 mod config;
 mod host;
 mod replay;
+mod runs;
 mod search;
 mod sometimes;
 mod state;
 mod step;
 mod store;
 mod tell;
+mod vacancy;
 
 pub use check::Invariant;
 pub use config::{Config, Expiry, Faults, Ticks};
+pub use runs::{Run, runs};
 pub use search::{Report, Violation, explore};
 pub use sometimes::{Reached, Sometimes};
+pub use vacancy::{Bounds, vacancy_table};

@@ -4,13 +4,13 @@
 //! and it goes on by being run again with one answer more. The first import without an answer is noted as what it
 //! asks for now; everything after it is answered by a fault, and what comes out is thrown away.
 
+use incumbent_policy::gate::{Closed, Open, Standing};
 use incumbent_policy::imports::{
     Ask, BucketInfo, Entry, Fault, Imports, Level, Moment, Reading, Role, Taken, Wall, Write as Wrote,
 };
 use incumbent_policy::lease::{
     Attempt, Identity, Loss, Release, Renewal, Sighting, Tenure, Terms, Trouble, Vacancy,
 };
-use incumbent_policy::gate::{Closed, Open, Standing};
 use incumbent_policy::{Decisions, record};
 
 use crate::calls::{self, Ask as Asks, Call, Kind, Lost, Outcome, Values};
@@ -81,14 +81,12 @@ pub(crate) fn run(
     let who = identity(call.object);
     let mut io = Replay { ttl_ns: full.ttl_ns, one_floor, values, log, at: 0, clock, floor, asks: None };
     let outcome = match call.kind {
-        Kind::Take(sight) => {
-            match (policy.take)(&mut io, &full, &who, rule, sight.map(state::Sight::full)) {
-                Ok(Attempt::Taken(tenure)) => Outcome::Taken(state::Tenure::of(&tenure)),
-                Ok(Attempt::Waiting(waiting)) => Outcome::Waiting(state::Sight::of(&waiting.sighting)),
-                Err(Trouble::Unwritable(_)) => Outcome::Unwritable,
-                Err(_) => Outcome::Trouble,
-            }
-        }
+        Kind::Take(sight) => match (policy.take)(&mut io, &full, &who, rule, sight.map(state::Sight::full)) {
+            Ok(Attempt::Taken(tenure)) => Outcome::Taken(state::Tenure::of(&tenure)),
+            Ok(Attempt::Waiting(waiting)) => Outcome::Waiting(state::Sight::of(&waiting.sighting)),
+            Err(Trouble::Unwritable(_)) => Outcome::Unwritable,
+            Err(_) => Outcome::Trouble,
+        },
         Kind::Renew(tenure) => match (policy.renew)(&mut io, &full, &who, tenure.full(taken())) {
             Renewal::Kept(tenure) => Outcome::Kept(state::Tenure::of(&tenure)),
             Renewal::Failed(set) => Outcome::Failed(state::Tenure::of(&set.tenure)),

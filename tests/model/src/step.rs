@@ -85,8 +85,9 @@ impl<'a> Stepper<'a> {
     }
 
     fn time(&mut self, state: &State) {
-        let at_rest =
-            |one: &&Instance| matches!(one.phase, Phase::Candidate | Phase::Held | Phase::Asked | Phase::Over | Phase::Gone);
+        let at_rest = |one: &&Instance| {
+            matches!(one.phase, Phase::Candidate | Phase::Held | Phase::Asked | Phase::Over | Phase::Gone)
+        };
         let busy = state.instances.len() - state.instances.iter().filter(at_rest).count();
         if state.now < BEGIN + self.config.horizon && busy <= self.config.slow.into() {
             let mut next = *state;
@@ -172,7 +173,8 @@ impl<'a> Stepper<'a> {
                 self.reached.mark(Sometimes::LateIsRefused);
                 // Refused now, it is as if it had never come.
             } else {
-                if state.object(from.instance()) != from || matches!(sender.phase, Phase::Over | Phase::Gone) {
+                if state.object(from.instance()) != from || matches!(sender.phase, Phase::Over | Phase::Gone)
+                {
                     self.reached.mark(Sometimes::LandsLate);
                 }
                 self.push(next, Step::Lands(from, write, answer));

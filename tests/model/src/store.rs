@@ -56,8 +56,7 @@ impl State {
     /// Whether the record may go by its age.
     pub(crate) fn is_old(&self, ttl: u8) -> bool {
         let record = self.store.record;
-        matches!(record.value, Value::Live(..))
-            && self.store_clock() >= record.written.saturating_add(ttl)
+        matches!(record.value, Value::Live(..)) && self.store_clock() >= record.written.saturating_add(ttl)
     }
 
     /// It goes by its age.

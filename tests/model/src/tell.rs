@@ -48,7 +48,9 @@ pub(crate) fn step(stepper: &mut Stepper<'_>, was: &State, next: &State, step: S
     for i in 0..was.instances.len() {
         line += &became(was, next, i);
     }
-    if matches!(was.store.record.value, Value::Live(..)) && !matches!(next.store.record.value, Value::Live(..)) {
+    if matches!(was.store.record.value, Value::Live(..))
+        && !matches!(next.store.record.value, Value::Live(..))
+    {
         line += "; the record is gone";
     }
     line
