@@ -120,7 +120,7 @@ impl State {
         for late in &mut self.store.late {
             let lost = match late {
                 Some((_, Write::Update(_, revision) | Write::Delete(revision))) => {
-                    !left.revisions_fall() && !(live && record.revision == *revision)
+                    !(left.revisions_fall() || live && record.revision == *revision)
                 }
                 _ => false,
             };
