@@ -28,6 +28,8 @@ mod lease_race;
 mod lease_release;
 mod lease_take;
 mod lease_vacancy;
+mod model;
+mod model_planted;
 mod operator_command;
 mod policies_cache;
 mod policies_file;

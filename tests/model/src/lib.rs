@@ -1,1 +1,27 @@
 //! Every state that two or three instances of a lease can reach: the real decision functions, every import one step.
+//!
+//! [`explore`] goes through all of them, breadth first, within the bounds of a [`Config`], and looks at the
+//! [`Invariant`]s in each. What is real: `take`, `renew`, `release` and `pass` of the policy, with the bytes of their
+//! records. What is modelled: the store, the host around the policy without its guard rails, the clocks, the network.
+//! Time is in ticks, and nothing is hurried: any instance may stand still at any import for as long as it likes.
+
+mod calls;
+mod check;
+mod config;
+mod host;
+mod replay;
+mod runs;
+mod search;
+mod sometimes;
+mod state;
+mod step;
+mod store;
+mod tell;
+mod vacancy;
+
+pub use check::Invariant;
+pub use config::{Config, Expiry, Faults, Ticks};
+pub use runs::{Run, runs};
+pub use search::{Report, Violation, explore};
+pub use sometimes::{Reached, Sometimes};
+pub use vacancy::{Bounds, vacancy_table};
