@@ -128,7 +128,7 @@ fn three() -> Vec<Run> {
             "a holder dies, and an answer is lost",
             5,
             Faults { crash: 1, lost_answer: 1, ..none },
-            &[DiesHolding, IsSuperseded, WakesAfterATakeover],
+            &[DiesHolding, WakesAfterATakeover],
         ),
     ]
 }
