@@ -13,14 +13,15 @@ pub use crate::take::take;
 pub use crate::terms::Terms;
 pub use crate::view::{current, list};
 
-/// What an absence is worth; a deleted or surely aged record is free at once under every rule.
+/// What an absence is worth. A deleted or surely aged record is free at once where the store keeps what it acknowledged,
+/// and an absence like any other under [`Delayed`](Self::Delayed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacancy {
     /// Free at once.
     Trusted,
     /// Free once the candidate has seen bucket and record unchanged for so long that no gate can be open.
     Watched,
-    /// Free a whole ttl after the absence was first seen.
+    /// Free a whole ttl after it was first seen that there is no record, whatever became of it.
     Delayed,
 }
 

@@ -73,9 +73,12 @@ impl Look<'_> {
                     Found::Wait(Waiting { holder: Some(holder), sighting, again_at_ns })
                 }
             }
-            // Its owner gave it up, or the store vouches for its age.
-            Reading::Deleted(_) | Reading::Aged(_) => Found::Free(Sighting::new(created, None, now)),
-            Reading::Absent => {
+            // Its owner gave it up, or the store vouches for its age. A store that may lose a write vouches for nothing:
+            // what it says of the key may be from before the take of a holder whose gate is open.
+            Reading::Deleted(_) | Reading::Aged(_) if self.rule != Vacancy::Delayed => {
+                Found::Free(Sighting::new(created, None, now))
+            }
+            Reading::Absent | Reading::Deleted(_) | Reading::Aged(_) => {
                 let sighting = Sighting::of_absence(seen, created, self.rule, self.terms, now);
                 // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
                 // different rates and for acts under way, here as everywhere.
