@@ -37,7 +37,7 @@ pub enum Fault {
     Delay,
     /// Answers to the holder, dropped.
     DropAnswers,
-    /// The disk, full: the bucket may take no more bytes.
+    /// The disk, full. A stand-in, for a real one takes a file system of one's own: the bucket's `max_bytes` is reached.
     DiskFull,
     /// The leader, made to step down.
     StepDown,

@@ -13,9 +13,9 @@ use incumbent::clock::Clock;
 use incumbent::floor::FileFloor;
 use incumbent::lease::Event;
 use incumbent::policies::Cache;
+use incumbent::store::Store;
 use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::open::{Access, StoreUrl, open};
-use incumbent::store::Store;
 use incumbent::{Lease, LeaseOptions, Policy, Runtime, Vacancy};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,9 @@ async fn stand(
     options.on_event = Arc::new(move |event| {
         // What cannot be written down is missed by the round, which then does not count.
         let _ = match event {
-            Event::Taken { epoch, .. } => heard.write(&Line::Taken { at: heard.clock.now().0, epoch: *epoch }),
+            Event::Taken { epoch, .. } => {
+                heard.write(&Line::Taken { at: heard.clock.now().0, epoch: *epoch })
+            }
             event => heard.say(&event.to_string()),
         };
     });

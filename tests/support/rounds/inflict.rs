@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use async_nats::jetstream;
 use incumbent::store::Bucket;
 use rustix::process::Signal;
@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use super::fault::{Chance, Fault};
 use super::holder::{BUCKET, LEASE};
 use super::site::{Ground, Site, TTL, now};
+use super::writer::JUMP;
 use crate::cluster::Cluster;
 use crate::nats::NatsServer;
 use crate::proxy::Counts;
@@ -87,9 +88,11 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
             let met = tokio::time::timeout(TTL, refused).await.is_ok();
             Ok(met.then(|| format!("a write was refused, for {any:?}")))
         }
-        Fault::StepDown | Fault::KillLeader | Fault::StopLeader | Fault::CutLeader | Fault::CutLeaderSpeech => {
-            on_leader(cluster(site)?, fault, chance).await
-        }
+        Fault::StepDown
+        | Fault::KillLeader
+        | Fault::StopLeader
+        | Fault::CutLeader
+        | Fault::CutLeaderSpeech => on_leader(cluster(site)?, fault, chance).await,
         Fault::KillHolder => {
             site.holders[holder].kill()?;
             Ok(Some(format!("{} is gone", site.holders[holder].log.holder)))
@@ -110,6 +113,7 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
             tokio::time::sleep(chance.millis(0, 1000)).await;
             drop(writer);
             let is = bucket(site).await?.last_revision().await?;
+            ensure!(is < JUMP, "a transaction that was never committed is kept: revision {is} after {was}");
             Ok(Some(format!("a transaction was open; revision {was} before, {is} after")))
         }
         Fault::Lock => {

@@ -90,7 +90,8 @@ impl Log {
     /// Whether it said something that contains this, since then.
     #[must_use]
     pub fn said(&self, since: u64, words: &str) -> bool {
-        let said = |line: &Line| matches!(line, Line::Said { at, what } if *at >= since && what.contains(words));
+        let said =
+            |line: &Line| matches!(line, Line::Said { at, what } if *at >= since && what.contains(words));
         self.lines.iter().any(said)
     }
 }
@@ -135,13 +136,16 @@ pub fn sweep(logs: &[Log]) -> Sweep {
                 Line::Taken { epoch, .. } => {
                     found.tenures.extend(tenure.take());
                     if let Some(other) = issued.insert(*epoch, &log.holder) {
-                        found.epochs.push(format!("epoch {epoch} was issued to {other} and to {}", log.holder));
+                        found
+                            .epochs
+                            .push(format!("epoch {epoch} was issued to {other} and to {}", log.holder));
                     }
                 }
                 Line::Pass(pass) => {
                     found.passes += 1;
                     if issued.get(&pass.epoch) != Some(&log.holder.as_str()) {
-                        let what = format!("{} passed at epoch {}, which it did not take", log.holder, pass.epoch);
+                        let what =
+                            format!("{} passed at epoch {}, which it did not take", log.holder, pass.epoch);
                         found.epochs.push(what);
                     }
                     let (holder, epoch) = (log.holder.clone(), pass.epoch);

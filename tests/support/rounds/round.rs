@@ -1,5 +1,6 @@
 //! One round: a site, a fault, and what the holders and the receiver wrote down.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,6 +37,28 @@ pub struct Order {
     pub fault: Fault,
 }
 
+impl Order {
+    /// One that was shown as `SEED 'STORE, FAULT'`.
+    ///
+    /// # Errors
+    /// There is no such store or fault; the error lists them.
+    pub fn parse(seed: &str, what: &str) -> Result<Self> {
+        let seed = seed.parse().with_context(|| format!("{seed:?} is no seed"))?;
+        let all =
+            Kind::ALL.into_iter().flat_map(|kind| kind.faults().iter().map(move |fault| (kind, *fault)));
+        let mut all = all.map(|(kind, fault)| (format!("{kind}, {fault}"), Self { seed, kind, fault }));
+        let names: Vec<_> = all.clone().map(|(name, _)| name).collect();
+        let found = all.find(|(name, _)| name == what);
+        found.map(|(_, order)| order).with_context(|| format!("{what:?} is not among {names:?}"))
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} '{}, {}'", self.seed, self.kind, self.fault)
+    }
+}
+
 /// What is broken on purpose, to show that it is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Broken {
@@ -60,6 +83,8 @@ pub struct Report {
     pub evidence: Option<String>,
     /// The ends of the logs, for people.
     pub tails: String,
+    /// How long it took.
+    pub took: Duration,
 }
 
 impl Report {
@@ -79,11 +104,11 @@ pub fn run(program: &Program, order: Order, broken: Broken) -> Result<Report> {
     // On this thread, which may block; the lines go on beside it.
     let played = runtime.block_on(play(program, order, broken));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let Order { seed, kind, fault } = order;
-    played.with_context(|| format!("round {seed}: {kind}, {fault}"))
+    played.with_context(|| format!("round {order}"))
 }
 
 async fn play(program: &Program, order: Order, broken: Broken) -> Result<Report> {
+    let begun = Instant::now();
     let mut chance = Chance::new(order.seed);
     let mut site = Site::new(program, order.kind).await?;
     // Data of the past know nothing of who acts now, so each vacancy is waited out.
@@ -114,7 +139,7 @@ async fn play(program: &Program, order: Order, broken: Broken) -> Result<Report>
     let logs: Vec<Log> = site.holders.iter().map(|holder| holder.log.clone()).collect();
     let (admitted, refused) = stale(&receiver.acts().await);
     let (sweep, tails) = (sweep(&logs), site.tails());
-    Ok(Report { order, sweep, admitted, refused, evidence, tails })
+    Ok(Report { order, sweep, admitted, refused, evidence, tails, took: begun.elapsed() })
 }
 
 /// What came of many rounds.
@@ -130,19 +155,18 @@ pub struct Tally {
 
 /// Play these rounds, so many side by side. One that does not count is played again with another seed.
 #[must_use]
-pub fn many(program: &Program, orders: &[Order], lanes: usize, told: impl Fn(&Report, Duration) + Sync) -> Tally {
+pub fn many(program: &Program, orders: &[Order], lanes: usize, told: impl Fn(&Report) + Sync) -> Tally {
     let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
     let lane = || {
         while let Some(order) = orders.get(next.fetch_add(1, Ordering::Relaxed)) {
             for again in 0..TRIES {
                 // Far from the seeds of the others.
                 let order = Order { seed: order.seed + (again << 32), ..*order };
-                let begun = Instant::now();
                 let played = run(program, order, Broken::default());
                 let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
                 match played {
                     Ok(report) if report.evidence.is_some() || !report.is_clean() => {
-                        told(&report, begun.elapsed());
+                        told(&report);
                         tally.counted.push(report);
                         break;
                     }

@@ -80,7 +80,8 @@ pub struct Standing {
     /// To each server.
     pub lines: Vec<Proxy>,
     child: Child,
-    file: fs::File,
+    /// Until it is gone: there may be very many.
+    file: Option<fs::File>,
     rest: Vec<u8>,
 }
 
@@ -165,7 +166,8 @@ impl Site {
     /// It cannot be started.
     pub async fn stand(&mut self, broken: bool) -> Result<usize> {
         let place = self.holders.len();
-        let name = ["alice", "bob", "carol"].get(place).map_or(format!("holder-{place}"), |name| (*name).into());
+        let name =
+            ["alice", "bob", "carol"].get(place).map_or(format!("holder-{place}"), |name| (*name).into());
         let addresses = match &self.ground {
             Ground::Nats(server) => vec![server.address()],
             Ground::Cluster(cluster) => cluster.addresses(),
@@ -195,7 +197,7 @@ impl Site {
             .stderr(said)
             .spawn()
             .context("a holder does not start")?;
-        let (log, file) = (Log { holder: name, lines: Vec::new() }, fs::File::open(&part.log)?);
+        let (log, file) = (Log { holder: name, lines: Vec::new() }, Some(fs::File::open(&part.log)?));
         self.holders.push(Standing { log, lines, child, file, rest: Vec::new() });
         Ok(place)
     }
@@ -210,7 +212,13 @@ impl Site {
         command.arg("writer").arg(path).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut writer = Writer(command.spawn().context("a writer does not start")?);
         let mut said = [0; 5];
-        writer.0.stdout.take().context("its output is piped")?.read_exact(&mut said).context("no transaction")?;
+        writer
+            .0
+            .stdout
+            .take()
+            .context("its output is piped")?
+            .read_exact(&mut said)
+            .context("no transaction")?;
         Ok(writer)
     }
 
@@ -251,8 +259,11 @@ impl Site {
     /// Nobody did.
     pub async fn held(&mut self, passes: usize) -> Result<usize> {
         let since = now();
-        let enough = move |holder: &Standing| holder.log.passes().rev().take(passes).filter(|p| p.before > since).count();
-        self.until("somebody holds the lease", |site| site.holders.iter().position(|h| enough(h) >= passes)).await
+        let enough = move |holder: &Standing| {
+            holder.log.passes().rev().take(passes).filter(|p| p.before > since).count()
+        };
+        self.until("somebody holds the lease", |site| site.holders.iter().position(|h| enough(h) >= passes))
+            .await
     }
 
     /// End all holders, those that run by their own means.
@@ -269,20 +280,29 @@ impl Site {
         for place in 0..self.holders.len() {
             self.gone(place).await?;
         }
-        self.read()
+        Ok(())
     }
 
-    /// Waits until a holder has ended, and reads what it wrote.
+    /// Waits until a holder has ended, and reads all that it wrote.
     ///
     /// # Errors
     /// It does not end.
     pub async fn gone(&mut self, place: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.holders[place].child.try_wait()?.is_none() {
-            ensure!(Instant::now() < deadline, "{} does not end{}", self.holders[place].log.holder, self.tails());
+            ensure!(
+                Instant::now() < deadline,
+                "{} does not end{}",
+                self.holders[place].log.holder,
+                self.tails()
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.read()
+        let holder = &mut self.holders[place];
+        holder.read()?;
+        holder.file = None;
+        holder.lines.clear();
+        Ok(())
     }
 
     /// The last lines of each log, for an error.
@@ -294,7 +314,10 @@ impl Site {
             let lines = &holder.log.lines;
             text += &format!("\n{name} ({} lines):\n", lines.len());
             // Passes are many and alike.
-            let told = |line: &&Line| !matches!(line, Line::Pass(_)) && !matches!(line, Line::Said { what, .. } if what == "renewed");
+            let told = |line: &&Line| {
+                !matches!(line, Line::Pass(_))
+                    && !matches!(line, Line::Said { what, .. } if what == "renewed")
+            };
             let last: Vec<_> = lines.iter().rev().filter(told).take(SHOWN).map(Line::text).collect();
             text.extend(last.into_iter().rev());
             if let Some(pass) = holder.log.passes().next_back() {
@@ -308,7 +331,8 @@ impl Site {
 
 impl Standing {
     fn read(&mut self) -> Result<()> {
-        self.file.read_to_end(&mut self.rest)?;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.read_to_end(&mut self.rest)?;
         // What has no end yet is still being written, or its writer was killed.
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Ok(()) };
         let whole: Vec<_> = self.rest.drain(..=end).collect();

@@ -22,7 +22,13 @@ pub enum Going {
 ///
 /// # Errors
 /// One did not come, or two held at one time.
-pub fn measure(program: &Program, kind: Kind, going: Going, count: usize, seed: u64) -> Result<Vec<Duration>> {
+pub fn measure(
+    program: &Program,
+    kind: Kind,
+    going: Going,
+    count: usize,
+    seed: u64,
+) -> Result<Vec<Duration>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let measured = runtime.block_on(takeovers(program, kind, going, count, seed));
     runtime.shutdown_timeout(Duration::from_secs(1));

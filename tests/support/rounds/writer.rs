@@ -8,7 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// How far it moves the last revision: were any of it kept, no epoch after it would be below.
+/// How far it moves the last revision: were that kept, it would be seen.
 pub const JUMP: u64 = 1 << 40;
 
 /// The program. It says `begun` once it holds the file and some of what it changed is on the disk.
