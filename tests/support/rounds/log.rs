@@ -87,12 +87,13 @@ impl Log {
         self.lines.iter().filter_map(|line| if let Line::Pass(pass) = line { Some(*pass) } else { None })
     }
 
-    /// Whether it said something that contains this, since then.
+    /// What it said first, since then, that contains this.
     #[must_use]
-    pub fn said(&self, since: u64, words: &str) -> bool {
-        let said =
-            |line: &Line| matches!(line, Line::Said { at, what } if *at >= since && what.contains(words));
-        self.lines.iter().any(said)
+    pub fn said(&self, since: u64, words: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| match line {
+            Line::Said { at, what } if *at >= since && what.contains(words) => Some(what.as_str()),
+            _ => None,
+        })
     }
 }
 

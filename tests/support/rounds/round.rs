@@ -126,7 +126,7 @@ async fn play(program: &Program, order: Order, broken: Broken) -> Result<Report>
     }
     site.held(LOAD).await?;
     site.until("two wait", |site| {
-        let waits = site.holders.iter().filter(|holder| holder.log.said(0, "waiting for"));
+        let waits = site.holders.iter().filter(|holder| holder.log.said(0, "waiting for").is_some());
         (waits.count() + 1 >= HOLDERS).then_some(())
     })
     .await?;

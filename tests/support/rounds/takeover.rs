@@ -54,7 +54,7 @@ async fn takeovers(
         site.stand(false).await?;
         site.until("the others wait", |site| {
             let mut others = site.holders.iter().enumerate().skip(holder + 1);
-            others.all(|(_, other)| other.log.said(0, "waiting for")).then_some(())
+            others.all(|(_, other)| other.log.said(0, "waiting for").is_some()).then_some(())
         })
         .await?;
         // Anywhere between two renewals.
