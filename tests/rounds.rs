@@ -35,7 +35,7 @@ fn cluster_whose_leader_steps_down_has_no_overlap() -> Result<()> {
 
 #[test]
 fn data_rolled_back_to_before_the_take_frees_nothing_under_the_delayed_rule() -> Result<()> {
-    // Of this seed the copy is from before the first take, and the holder has just renewed.
+    // Of this seed the copy is from before the first take.
     holds(10, Kind::Nats, Fault::RollBack)
 }
 
