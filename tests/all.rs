@@ -45,6 +45,7 @@ mod queue_contract;
 mod rails;
 mod rehearsal;
 mod rehearsal_misdeeds;
+mod rounds;
 mod run_command;
 mod run_takeover;
 mod simulate;

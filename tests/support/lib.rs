@@ -1,6 +1,7 @@
 //! What the tests share: servers of their own, a proxy that loses answers, tables, a store with faults, a world
 //! and a build site whose time is moved by hand.
 
+pub mod cluster;
 pub mod command;
 pub mod crew;
 pub mod faulty;
@@ -10,6 +11,7 @@ pub mod memory;
 pub mod native;
 pub mod nats;
 pub mod proxy;
+pub mod rounds;
 pub mod running;
 pub mod seat;
 pub mod signer;

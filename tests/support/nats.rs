@@ -21,6 +21,7 @@ pub const JETSTREAM: &str = "jetstream { store_dir: \"data\", sync_interval: alw
 #[derive(Debug)]
 pub struct NatsServer {
     folder: TempDir,
+    name: String,
     config: String,
     port: u16,
     version: String,
@@ -48,11 +49,34 @@ impl NatsServer {
     /// # Panics
     /// When there is no nats-server, with the remedy.
     pub fn configured(config: &str) -> Result<Self> {
+        Self::named("test", config)
+    }
+
+    /// The same, one of several: by this name among them.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    ///
+    /// # Panics
+    /// When there is no nats-server, with the remedy.
+    pub fn named(name: &str, config: &str) -> Result<Self> {
         let folder = TempDir::with_prefix("nats-")?;
-        let mut server =
-            Self { folder, config: config.to_owned(), port: 0, version: String::new(), child: None };
+        let (name, config) = (name.to_owned(), config.to_owned());
+        let mut server = Self { folder, name, config, port: 0, version: String::new(), child: None };
         server.launch()?;
         Ok(server)
+    }
+
+    /// Its name among servers.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its process, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Where it listens.
@@ -113,6 +137,28 @@ impl NatsServer {
         self.launch()
     }
 
+    /// Kill it, keep a copy of its data in this folder, which is not there yet, and start it again.
+    ///
+    /// # Errors
+    /// When it cannot be copied, or the server does not come up.
+    pub fn back_up(&mut self, to: &Path) -> Result<()> {
+        self.kill()?;
+        copy(&self.folder().join("data"), to)?;
+        self.launch()
+    }
+
+    /// Kill it, put the copy in place of its data, and start it again.
+    ///
+    /// # Errors
+    /// When it cannot be copied, or the server does not come up.
+    pub fn roll_back(&mut self, from: &Path) -> Result<()> {
+        self.kill()?;
+        let data = self.folder().join("data");
+        fs::remove_dir_all(&data)?;
+        copy(from, &data)?;
+        self.launch()
+    }
+
     /// Freeze it: it keeps its connections and says nothing.
     ///
     /// # Errors
@@ -159,9 +205,9 @@ impl NatsServer {
         // Port -1 is "any free one"; the server writes which into a file. Later starts keep it.
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let config = format!(
-            "listen: \"127.0.0.1:{port}\"\nserver_name: test\nports_file_dir: \".\"\nlog_file: \"log\"\n\
+            "listen: \"127.0.0.1:{port}\"\nserver_name: {}\nports_file_dir: \".\"\nlog_file: \"log\"\n\
              logtime: true\n{}\n",
-            self.config
+            self.name, self.config
         );
         fs::write(folder.join("server.conf"), config)?;
         let child = Command::new(binary())
@@ -212,7 +258,9 @@ impl NatsServer {
         Ok(Some(port.parse()?))
     }
 
-    fn log(&self) -> String {
+    /// What it wrote and said.
+    #[must_use]
+    pub fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.folder().join(name)).unwrap_or_default();
         read("stderr") + &read("log")
     }
@@ -226,6 +274,17 @@ impl Drop for NatsServer {
             eprintln!("log of the nats-server on port {}:\n{}", self.port, self.log());
         }
     }
+}
+
+/// A folder and all in it, under another name.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() { copy(&from, &to)? } else { fs::copy(&from, &to).map(drop)? }
+    }
+    Ok(())
 }
 
 /// The version in the first line that a server says, which it does once it serves.

@@ -1,7 +1,8 @@
-//! A line between a client and a NATS server that can be cut, slowed, and made to lose chosen answers.
+//! A line between a client and a NATS server that can be cut, also one way, slowed, and made to lose chosen
+//! answers.
 //!
 //! It reads as much of the protocol as that takes: `PUB` and `HPUB` name the subject that the answer
-//! comes on, `MSG` and `HMSG` bring it.
+//! comes on, `MSG` and `HMSG` bring it. A plain one reads nothing, and is for servers among themselves.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,6 +22,9 @@ const LINE: u64 = 64 << 10;
 /// The largest message that is let through.
 const PAYLOAD: usize = 16 << 20;
 
+/// What a plain line reads at a time.
+const CHUNK: usize = 16 << 10;
+
 /// How long a test waits for a fault to hit.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -31,6 +35,10 @@ pub struct Counts {
     pub connections: usize,
     /// Answers swallowed.
     pub dropped: usize,
+    /// Messages that met a one-way cut.
+    pub held: usize,
+    /// Answers that were slowed.
+    pub delayed: usize,
 }
 
 /// A running proxy, ended when dropped.
@@ -43,9 +51,19 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Line {
+    /// Whether it knows what a message is.
+    framed: bool,
     cut: watch::Sender<bool>,
+    held: watch::Sender<Held>,
     counts: watch::Sender<Counts>,
     faults: Mutex<Faults>,
+}
+
+/// The ways that are cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    requests: bool,
+    answers: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,20 +76,40 @@ struct Faults {
 }
 
 impl Proxy {
-    /// Start one in front of a server.
+    /// A proxy for this server, on a port of its own.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// No port is free.
     pub async fn start(server: SocketAddr) -> Result<Self> {
+        Self::begin(server, true).await
+    }
+
+    /// One that takes what it passes on for bytes: it can be cut, also one way, and slowed.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub async fn plain(server: SocketAddr) -> Result<Self> {
+        Self::begin(server, false).await
+    }
+
+    async fn begin(server: SocketAddr, framed: bool) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let line = Arc::new(Line {
+            framed,
             cut: watch::Sender::new(false),
+            held: watch::Sender::new(Held::default()),
             counts: watch::Sender::new(Counts::default()),
             faults: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, server, Arc::clone(&line)));
         Ok(Self { address, line, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Its address as a store URL.
@@ -85,9 +123,20 @@ impl Proxy {
         self.line.cut.send_replace(true);
     }
 
-    /// Take connections again.
+    /// Cut one way: what the client says does not arrive. As with lost packets, it is kept, and comes late.
+    pub fn cut_requests(&self) {
+        self.line.held.send_modify(|held| held.requests = true);
+    }
+
+    /// Cut the other way: requests arrive, and what the server says does not.
+    pub fn cut_answers(&self) {
+        self.line.held.send_modify(|held| held.answers = true);
+    }
+
+    /// End every cut: take connections again, and pass on what was kept.
     pub fn heal(&self) {
         self.line.cut.send_replace(false);
+        self.line.held.send_replace(Held::default());
     }
 
     /// Hold back everything that the server says by this long.
@@ -127,6 +176,16 @@ impl Drop for Proxy {
 impl Line {
     fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until this way is not cut.
+    async fn open(&self, is_cut: impl Fn(&Held) -> bool) {
+        let mut held = self.held.subscribe();
+        if is_cut(&held.borrow()) {
+            self.counts.send_modify(|counts| counts.held += 1);
+        }
+        // The sender lives as long as the line.
+        let _ = held.wait_for(|held| !is_cut(held)).await;
     }
 
     /// A request passes; its answer may be doomed.
@@ -177,11 +236,12 @@ async fn connect(client: TcpStream, server: SocketAddr, line: Arc<Line>) -> Resu
 
 async fn requests(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line) -> Result<()> {
     let mut from = BufReader::new(from);
-    while let Some(frame) = Frame::read(&mut from).await? {
+    while let Some(frame) = Frame::read(&mut from, line.framed).await? {
         match frame.words()[..] {
             ["PUB", subject, reply, _] | ["HPUB", subject, reply, _, _] => line.request(subject, reply),
             _ => {}
         }
+        line.open(|held| held.requests).await;
         to.write_all(&frame.bytes).await?;
     }
     Ok(())
@@ -189,7 +249,7 @@ async fn requests(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line) -> R
 
 async fn answers(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line) -> Result<()> {
     let mut from = BufReader::new(from);
-    while let Some(frame) = Frame::read(&mut from).await? {
+    while let Some(frame) = Frame::read(&mut from, line.framed).await? {
         if let ["MSG" | "HMSG", subject, ..] = frame.words()[..]
             && line.swallows(subject)
         {
@@ -197,22 +257,29 @@ async fn answers(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line) -> Re
         }
         let delay = line.faults().delay;
         if !delay.is_zero() {
+            line.counts.send_modify(|counts| counts.delayed += 1);
             tokio::time::sleep(delay).await;
         }
+        line.open(|held| held.answers).await;
         to.write_all(&frame.bytes).await?;
     }
     Ok(())
 }
 
-/// A protocol line, with its payload where it has one.
+/// A protocol line, with its payload where it has one; or whatever has come, on a plain line.
 struct Frame {
     line: String,
     bytes: Vec<u8>,
 }
 
 impl Frame {
-    async fn read(from: &mut BufReader<OwnedReadHalf>) -> Result<Option<Self>> {
+    async fn read(from: &mut BufReader<OwnedReadHalf>, framed: bool) -> Result<Option<Self>> {
         let mut bytes = Vec::new();
+        if !framed {
+            bytes.reserve(CHUNK);
+            let read = from.read_buf(&mut bytes).await?;
+            return Ok((read > 0).then_some(Self { line: String::new(), bytes }));
+        }
         (&mut *from).take(LINE).read_until(b'\n', &mut bytes).await?;
         if bytes.is_empty() {
             return Ok(None);

@@ -249,7 +249,7 @@ pub(crate) enum VacancyArg {
     Trusted,
     /// Free once seen unchanged for a ttl.
     Watched,
-    /// Free a ttl after it was first seen absent.
+    /// Free a ttl after it was first seen absent, given back or aged out.
     Delayed,
 }
 
