@@ -1,8 +1,10 @@
 //! Every question in one binary, one file a question.
 
+mod bad_input;
 mod component;
 mod contract_versions;
 mod decisions;
+mod gate_loom;
 mod golden;
 mod guardian;
 mod holds_command;
@@ -45,6 +47,7 @@ mod rehearsal;
 mod rehearsal_misdeeds;
 mod run_command;
 mod run_takeover;
+mod schedules;
 mod store_contract;
 mod store_nats;
 mod store_sqlite;

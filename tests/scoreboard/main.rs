@@ -1,6 +1,8 @@
 //! The proof in one table: each row a figure, what it means, what it was to reach, and how long it took.
 
+mod fuzz;
 mod row;
+mod schedules;
 mod states;
 
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use clap::Parser;
 
 use row::{Budget, Outcome, Row};
 
-const ROWS: &[Row] = &[states::ROW];
+const ROWS: &[Row] = &[fuzz::ROW, schedules::ROW, states::ROW];
 
 /// Every row's figure, what it means, seeds and seconds.
 #[derive(Parser)]
