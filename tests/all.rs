@@ -41,6 +41,7 @@ mod policies_state;
 mod policy_command;
 mod policy_in_c;
 mod policy_new;
+mod properties;
 mod queue_contract;
 mod rails;
 mod rehearsal;
