@@ -16,12 +16,12 @@ struct Body<'a> {
 /// When an ask was asked, by the time of day, in milliseconds since 1970. A time ahead of `now` is now.
 pub(crate) fn asked_ms(ask: &Ask, now: Wall) -> u64 {
     let now = millis(now);
-    body(&ask.body).and_then(|body| id_ms(&body.id)).or(ask.stored.map(millis)).unwrap_or(now).min(now)
-}
-
-fn body(bytes: &[u8]) -> Option<Body<'_>> {
-    // A list of the fields' values would be read as well.
-    if bytes.trim_ascii_start().starts_with(b"{") { serde_json::from_slice(bytes).ok() } else { None }
+    serde_json::from_slice::<Body<'_>>(&ask.body)
+        .ok()
+        .and_then(|body| id_ms(&body.id))
+        .or(ask.stored.map(millis))
+        .unwrap_or(now)
+        .min(now)
 }
 
 /// The time of day in milliseconds; zero before 1970.

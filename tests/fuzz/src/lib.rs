@@ -1,7 +1,7 @@
 //! Bad input: for every reader of bytes that somebody else wrote, what must hold of its answer to any bytes.
 //!
-//! A target is a plain function over bytes that panics when a property does not hold; [`must_refuse`] marks those
-//! that would let something through. The same functions are run by mutation here ([`run`]), which is the same in
+//! A target is a plain function over bytes that panics when a property does not hold; `must_refuse` marks those
+//! that would let something through. The same functions are run by mutation here ([`run()`]), which is the same in
 //! every run, and by coverage in `cargo-fuzz/`.
 
 mod answers;
