@@ -1,8 +1,8 @@
 //! Bad input: for every reader of bytes that somebody else wrote, what must hold of its answer to any bytes.
 //!
 //! A target is a plain function over bytes that panics when a property does not hold; `must_refuse` marks those
-//! that would let something through. The same functions are run by mutation here ([`run()`]), which is the same in
-//! every run, and by coverage in `cargo-fuzz/`.
+//! that would let something through. They are run over inputs near those of `corpus/` ([`run()`]), the same in every
+//! run.
 
 mod answers;
 mod asks;
