@@ -1,8 +1,10 @@
 //! Every question in one binary, one file a question.
 
+mod bad_input;
 mod component;
 mod contract_versions;
 mod decisions;
+mod gate_loom;
 mod golden;
 mod guardian;
 mod holds_command;
@@ -41,6 +43,7 @@ mod policies_state;
 mod policy_command;
 mod policy_in_c;
 mod policy_new;
+mod properties;
 mod queue_contract;
 mod rails;
 mod rehearsal;
@@ -48,6 +51,7 @@ mod rehearsal_misdeeds;
 mod rounds;
 mod run_command;
 mod run_takeover;
+mod schedules;
 mod simulate;
 mod store_contract;
 mod store_nats;

@@ -144,7 +144,7 @@ fn a_damaged_state_is_an_error_and_stays_as_it_is() -> Result<()> {
     let whole = fs::read_to_string(&file)?;
     let half = &whole[..whole.len() / 2];
     let unversioned = "{}";
-    for damaged in ["", half, unversioned, "{\"layout\":0}", "{\"layout\":1,\"quarantined\":7}"] {
+    for damaged in ["", "[1]", half, unversioned, "{\"layout\":0}", "{\"layout\":1,\"quarantined\":7}"] {
         fs::write(&file, damaged)?;
         let why = state.read().err().context("it was read")?;
         let text = why.to_string();

@@ -42,12 +42,12 @@ pub(crate) fn clear(
     let floor = match io.floor() {
         Ok(floor) => floor,
         Err(fault) => {
-            give_back(io, who, ours.revision);
+            give_back(io, terms, who, &ours);
             return Err(Trouble::FloorUnreadable(fault));
         }
     };
     if floor > EPOCH_HIGHEST || ours.epoch > EPOCH_HIGHEST {
-        give_back(io, who, ours.revision);
+        give_back(io, terms, who, &ours);
         return Err(Trouble::FloorTooHigh(floor.max(ours.epoch)));
     }
     if ours.epoch > floor {
@@ -55,15 +55,15 @@ pub(crate) fn clear(
     }
     // An earlier take of this record was counted as issued, and went no further. The next create is above it.
     if ours.revision > floor {
-        give_back(io, who, ours.revision);
+        give_back(io, terms, who, &ours);
         return Ok(None);
     }
     match move_past(io, terms, who, &ours, floor) {
-        Ok(()) => stand_anew(io, who, floor),
+        Ok(()) => stand_anew(io, terms, who, floor),
         // A purge that may yet be applied must find nobody else's record: this one stays and expires.
         Err(trouble @ Trouble::FloorUnmoved(Fault::Unknown(_))) => Err(trouble),
         Err(trouble) => {
-            give_back(io, who, ours.revision);
+            give_back(io, terms, who, &ours);
             Err(trouble)
         }
     }
@@ -108,22 +108,28 @@ fn move_past(
 }
 
 /// Take the key anew after the move: the record there before went with the purge.
-fn stand_anew(io: &mut impl Imports, who: &Identity, floor: u64) -> Result<Option<Provisional>, Trouble> {
+fn stand_anew(
+    io: &mut impl Imports,
+    terms: &Terms,
+    who: &Identity,
+    floor: u64,
+) -> Result<Option<Provisional>, Trouble> {
     let Created::Ours(ours) = create(io, who).map_err(Trouble::Unsure)? else { return Ok(None) };
     let revision = ours.revision;
     if revision > EPOCH_HIGHEST {
-        give_back(io, who, revision);
+        give_back(io, terms, who, &ours);
         return Err(Trouble::FloorTooHigh(revision));
     }
     if revision <= floor {
-        give_back(io, who, revision);
+        give_back(io, terms, who, &ours);
         let why = format!("after the move the bucket gave revision {revision}, not above {floor}");
         return Err(Trouble::FloorUnmoved(Fault::Unavailable(why)));
     }
     // A store that lost the record with the purge it was racing (seen with NATS servers up to 2.14.3) says
     // so now, before anything acts on it.
+    let first = ours.clone();
     renew(io, who, ours).map_err(|fault| {
-        give_back(io, who, revision);
+        give_back(io, terms, who, &first);
         Trouble::Unsure(fault)
     })
 }

@@ -70,11 +70,14 @@ impl Look<'_> {
                 let sighting = Sighting::of_record(seen, created, entry.revision, now);
                 let holder = record::read(&entry)
                     .map_err(|why| Trouble::NotAHolder(not_a_holder(&self.who.lease, &why)))?;
-                let announced = sighting.since_ns.saturating_add(self.terms.announced_ns());
-                if self.who.owns(&holder) && self.rule == Vacancy::Delayed && now < announced {
-                    Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(announced) })
-                } else if self.who.owns(&holder) {
-                    Found::Ours(holder)
+                if self.who.owns(&holder) {
+                    let announced = if self.rule == Vacancy::Delayed { self.terms.announced_ns() } else { 0 };
+                    let from = sighting.since_ns.saturating_add(announced);
+                    if now < from {
+                        Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(from) })
+                    } else {
+                        Found::Ours(holder)
+                    }
                 } else {
                     // What the watched rule needs: to have seen the record just when it can be renewed no more.
                     let at = self.terms.until(sighting.since_ns);
@@ -110,6 +113,14 @@ impl Look<'_> {
         Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns })
     }
 
+    /// Written, and in another bucket than the one that was watched, or at the revision of another's record in it: it is
+    /// left to expire, and not taken up for as long as that takes.
+    fn leave(&self, io: &mut impl Imports, created: u64, revision: u64) -> Attempt {
+        let over = io.now().steady_ns.saturating_add(self.terms.ttl_ns);
+        let sighting = Sighting::new(created, Some(revision), over);
+        Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns: Some(over) })
+    }
+
     fn wait(&self, io: &mut impl Imports, created: u64) -> Attempt {
         let sighting = Sighting::new(created, None, io.now().steady_ns);
         Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns: None })
@@ -117,6 +128,7 @@ impl Look<'_> {
 }
 
 /// A record of one's own that is not yet known to be above the floor: nothing may act on it.
+#[derive(Clone)]
 pub(crate) struct Provisional {
     pub(crate) epoch: u64,
     pub(crate) revision: u64,
@@ -220,14 +232,13 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
     let created = match io.info(Role::Lease) {
         Ok(bucket) => bucket.created,
         Err(fault) => {
-            give_back(io, look.who, ours.revision);
+            give_back(io, look.terms, look.who, &ours);
             return Err(Trouble::Unsure(fault));
         }
     };
     // What was seen was seen in another bucket, so this one's emptiness has not been watched.
     if created != look.created {
-        give_back(io, look.who, ours.revision);
-        return Ok(look.wait(io, created));
+        return Ok(look.leave(io, created, ours.revision));
     }
     let ours = match floor::clear(io, look.terms, look.who, ours) {
         // Written anew after the move, which nobody has seen yet.
@@ -241,7 +252,6 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
     let until_ns = look.terms.until(ours.sent_ns);
     // An answer that comes after its time grants nothing.
     if io.now().steady_ns >= until_ns {
-        give_back(io, look.who, ours.revision);
         return Err(Trouble::Unsure(Fault::Unavailable(
             "taking the lease took longer than the record is good for".into(),
         )));
@@ -256,7 +266,10 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
     }))
 }
 
-/// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires.
-pub(crate) fn give_back(io: &mut impl Imports, who: &Identity, revision: u64) {
-    let _ = io.delete(Role::Lease, &who.lease, revision);
+/// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires. Not after its time: in a
+/// bucket raised again its revision may be another's by then.
+pub(crate) fn give_back(io: &mut impl Imports, terms: &Terms, who: &Identity, ours: &Provisional) {
+    if io.now().steady_ns < terms.until(ours.sent_ns) {
+        let _ = io.delete(Role::Lease, &who.lease, ours.revision);
+    }
 }

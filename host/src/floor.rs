@@ -63,11 +63,15 @@ impl FileFloor {
     fn read(&self) -> io::Result<u64> {
         let mut text = String::new();
         match File::open(&self.path) {
-            Ok(file) => file.take(FILE_BYTES).read_to_string(&mut text).map_err(|why| self.named(&why))?,
+            Ok(file) => {
+                file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(|why| self.named(&why))?
+            }
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(0),
             Err(why) => return Err(self.named(&why)),
         };
-        text.trim().parse().map_err(|_| {
+        // The beginning of a longer file is not what it says: of a number cut off it would be a lower floor.
+        let whole = u64::try_from(text.len()).is_ok_and(|bytes| bytes <= FILE_BYTES);
+        text.trim().parse().ok().filter(|_| whole).ok_or_else(|| {
             let why = format!(
                 "the floor {} does not hold a number; write the highest epoch that was issued into it",
                 self.path.display()

@@ -1,6 +1,6 @@
 //! The gate that every act passes: two atomics and a clock, no lock, no wait, no policy call.
 //!
-//! Checked under loom (`tests/gate_loom.rs` includes this file with loom's atomics), so it names its atomics
+//! Checked under loom (`tests/schedules` includes this file with loom's atomics), so it names its atomics
 //! by `super::sync` and uses nothing else.
 
 use super::sync::{AtomicU64, Ordering};

@@ -306,12 +306,14 @@ impl Lease {
         let shared = &self.shared;
         let left = shared.rails().latest();
         if let (Some(revision), Ok(_)) = (left, self.candidacy.try_lock()) {
+            let until = shared.rails().until(revision);
             let tenure = Tenure {
                 epoch: revision,
                 revision,
                 created: 0,
                 taken: String::new(),
-                until_ns: 0,
+                // What is not believed any more is left to expire.
+                until_ns: until.map_or(0, |until| until.0),
                 certainty: Certainty::Unsure,
             };
             // What cannot be deleted expires.

@@ -20,7 +20,7 @@ pub mod simulate;
 pub mod store;
 pub mod workers;
 
-/// The gate's atomics; under loom, loom's (`tests/gate_loom.rs`).
+/// The gate's atomics; under loom, loom's (`tests/schedules`).
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 }

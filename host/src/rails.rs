@@ -127,13 +127,12 @@ impl Rails {
             return;
         }
         // The earliest of equal writes, whose time runs out first.
-        if let Some(write) = self.pending.iter().find(|write| write.value == entry.value) {
-            let own = Own { revision: entry.revision, ticket: write.ticket, sent: write.sent };
-            keep(&mut self.own, own, OWN);
-            self.last_value.clone_from(&entry.value);
-        } else if let Some((ticket, sent)) = self.marked(entry) {
-            // The mark came on top of that write, so the key lives longer than the write alone lets it.
+        let equal = self.pending.iter().find(|write| write.value == entry.value);
+        let write = equal.map(|write| (write.ticket, write.sent));
+        // A mark came on top of its write, so the key lives longer than the write alone lets it.
+        if let Some((ticket, sent)) = write.or_else(|| self.marked(entry)) {
             keep(&mut self.own, Own { revision: entry.revision, ticket, sent }, OWN);
+            self.last_value.clone_from(&entry.value);
         }
     }
 

@@ -1,9 +1,11 @@
 //! The proof in one table: each row a figure, what it means, what it was to reach, and how long it took.
 
 mod failover;
+mod fuzz;
 mod museum;
 mod rounds;
 mod row;
+mod schedules;
 mod simulated;
 mod states;
 
@@ -22,6 +24,8 @@ const ROWS: &[Row] = &[
     rounds::ROW,
     failover::ROW,
     museum::ROW,
+    schedules::ROW,
+    fuzz::ROW,
 ];
 
 /// Every row's figure, what it means, seeds and seconds.

@@ -7,7 +7,7 @@ use incumbent_tests::rounds::round::{self, Broken, Order, Report};
 use incumbent_tests::rounds::site::Program;
 use incumbent_tests::rounds::{holder, writer};
 
-use crate::row::{Budget, Figure, Outcome, Row};
+use crate::row::{Budget, Figure, Outcome, Row, grouped};
 
 pub(crate) const ROW: Row = Row {
     name: "rounds",
@@ -70,10 +70,10 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
         Figure::at_least("stale acts that reached it and were refused", sum(|report| report.refused), 1),
         Figure::at_least("passes of the gate", sum(|report| report.sweep.passes), 200 * goal),
         Figure::none("rounds that broke off", tally.broken_off.len() as u64),
-        Figure::told("rounds whose fault did not hit, played again", tally.uncounted.len() as u64),
+        Figure::told("rounds whose fault did not hit, played again", grouped(tally.uncounted.len() as u64)),
         Figure::told(
             "acts begun in time that ended under the next holder",
-            sum(|report| report.sweep.under_way),
+            grouped(sum(|report| report.sweep.under_way)),
         ),
     ];
     Ok(Outcome { figures, seeds: format!("{SEED} to {}", SEED + goal - 1) })

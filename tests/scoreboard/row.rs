@@ -75,13 +75,6 @@ impl Figure {
     }
 }
 
-impl Figure {
-    /// A count that has no goal, and is told for honesty.
-    pub(crate) fn told(what: &str, reached: u64) -> Self {
-        Self { what: what.into(), reached: grouped(reached), goal: "–".into(), holds: true }
-    }
-}
-
 impl Outcome {
     /// A row that could not be made.
     pub(crate) fn failed(why: &anyhow::Error) -> Self {

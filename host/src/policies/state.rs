@@ -97,6 +97,10 @@ impl StateDir {
         let Some(bytes) = self.folder.read(FILE, FILE_BYTES)? else { return Ok(State::default()) };
         let path = || self.folder.file(FILE);
         let damaged = |why: serde_json::Error| StateError::Damaged { path: path(), why: why.to_string() };
+        // A list of the fields' values would be read as well, and a list of one as a state without a quarantine.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(StateError::Damaged { path: path(), why: "it is no JSON object".into() });
+        }
         // Its layout first: the rest of a newer one need not look like anything known here.
         let Versioned { layout } = serde_json::from_slice(&bytes).map_err(damaged)?;
         if layout > u64::from(LAYOUT) {
