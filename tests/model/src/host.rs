@@ -201,16 +201,20 @@ impl Stepper<'_> {
     /// The floor is raised durably before the gate first opens.
     pub(crate) fn raises(&mut self, state: &State, i: usize) {
         let mut next = *state;
-        let epoch = state.instances[i].tenure.epoch;
+        self.keeps(&mut next, i, state.instances[i].tenure.epoch);
+        next.instances[i].phase = Phase::Raised;
+        self.push(next, Step::Raises(i));
+    }
+
+    /// The floor of an instance, or of all, is no lower than this.
+    pub(crate) fn keeps(&self, next: &mut State, i: usize, floor: Rev) {
         for (j, one) in next.instances.iter_mut().enumerate() {
             let stands =
                 !matches!(one.phase, Phase::Over | Phase::Gone) || one.object + 1 < self.config.objects;
             if j == i || self.config.one_floor && stands {
-                one.floor = one.floor.max(epoch);
+                one.floor = one.floor.max(floor);
             }
         }
-        next.instances[i].phase = Phase::Raised;
-        self.push(next, Step::Raises(i));
     }
 
     /// The gate is asked, and opened.

@@ -76,7 +76,8 @@ pub(crate) fn run(
         ttl_ns: ns(ticks.ttl),
         renew_every_ns: ns(ticks.renew),
         margin_ns: ns(ticks.margin),
-        poll_ns: ns(1),
+        // The shortest: what a candidate does is bounded by the looks.
+        poll_ns: 1,
     };
     let who = identity(call.object);
     let mut io = Replay { ttl_ns: full.ttl_ns, one_floor, values, log, at: 0, clock, floor, asks: None };

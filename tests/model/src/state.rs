@@ -19,9 +19,11 @@ pub(crate) struct Rev(u16);
 impl Rev {
     pub(crate) const ZERO: Self = Self(0);
 
-    /// A number above what fits becomes the highest that does, which no run within its bounds reaches.
+    /// A number above what fits becomes the highest that does, which no run within its bounds reaches. The last one
+    /// before a multiple of 2³² fits.
     pub(crate) fn of(number: u64) -> Self {
         let (moved, rest) = (number >> 32, number & 0xffff_ffff);
+        let rest = if rest == 0xffff_ffff { 0xff } else { rest };
         match (u8::try_from(moved), u8::try_from(rest)) {
             (Ok(moved), Ok(rest)) => Self(u16::from_be_bytes([moved, rest])),
             _ => Self(u16::MAX),
@@ -30,7 +32,12 @@ impl Rev {
 
     pub(crate) fn number(self) -> u64 {
         let [moved, rest] = self.0.to_be_bytes();
-        (u64::from(moved) << 32) + u64::from(rest)
+        (u64::from(moved) << 32) + if rest == 0xff { 0xffff_ffff } else { u64::from(rest) }
+    }
+
+    /// The one before.
+    pub(crate) fn before(self) -> Self {
+        Self::of(self.number().saturating_sub(1))
     }
 
     pub(crate) fn next(self) -> Self {

@@ -276,7 +276,12 @@ impl<'a> Stepper<'a> {
                 None
             }
             Ask::Write(write) => {
-                self.writes(state, i, write);
+                let mut sending = *state;
+                if let Write::Purge(below) = write {
+                    // The host keeps it before it sends: a purge may arrive late.
+                    self.keeps(&mut sending, i, below.before());
+                }
+                self.writes(&sending, i, write);
                 Some(write)
             }
         };
