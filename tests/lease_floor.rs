@@ -8,9 +8,12 @@ use async_trait::async_trait;
 use incumbent::Lease;
 use incumbent::floor::{FileFloor, Floor, MemoryFloor};
 use incumbent::lease::{Event, LeaseError};
-use incumbent::store::{Fault, Reading};
+use incumbent::store::{Fault, Reading, Write};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{LEASE, TTL, World};
+
+/// Where the revisions are moved from a small floor: the second multiple of the stride, 2³².
+const PLACE: u64 = 2 << 32;
 
 /// A floor that fails when told to, and sees whether the gate was open as it was raised.
 #[derive(Debug, Default)]
@@ -124,7 +127,7 @@ async fn a_corrupted_floor_file_is_named_with_the_remedy() -> anyhow::Result<()>
 
 #[tokio::test(start_paused = true)]
 async fn a_floor_with_no_room_above_it_is_refused() -> anyhow::Result<()> {
-    for floor in [u64::MAX, (1 << 53) + 1, 1 << 53, (1 << 53) - 5] {
+    for floor in [u64::MAX, (1 << 53) + 1, 1 << 53, (1 << 53) - 2, (1 << 53) - (1 << 32)] {
         let world = World::new().await;
         world.floor.raise(floor).await?;
         let alice = world.stand("alice").await;
@@ -162,7 +165,7 @@ async fn revisions_are_moved_once_and_said_once() -> anyhow::Result<()> {
 
     let epoch = alice.lease.try_take().await?;
 
-    assert!(epoch > 57 + (1 << 32) - 1, "by a stride that no tenure's renewals can reach: {epoch}");
+    assert_eq!(epoch, PLACE, "by a stride that no tenure's renewals can reach");
     assert_eq!(alice.events.all()[0], Event::Moved { was: 1, floor: 57 });
     assert_eq!(alice.line.ops_of(Kind::Purge).len(), 1);
     assert_eq!(world.floor.highest().await?, epoch);
@@ -219,6 +222,64 @@ async fn a_purge_that_lands_late_leaves_the_next_holder_alone() -> anyhow::Resul
 
     alice.line.deliver().await.expect("one was on its way")?;
 
+    world.pass(2 * TTL).await;
+    assert_eq!(bob.lease.epoch(), Ok(epoch));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_floor_is_raised_before_the_purge_is_sent() -> anyhow::Result<()> {
+    let world = World::new().await;
+    world.floor.raise(57).await?;
+    let alice = world.stand("alice").await;
+    alice.line.once(Kind::Purge, Fate::HeldBack);
+
+    let taking = alice.take();
+    alice.line.hits(1).await;
+
+    assert_eq!(alice.line.ops_of(Kind::Purge)[0].expected, Some(PLACE));
+    assert_eq!(world.floor.highest().await?, PLACE - 1);
+    alice.line.deliver().await.expect("one was on its way")?;
+    assert_eq!(world.until(TTL, taking).await.0??, PLACE);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_floor_that_cannot_be_raised_sends_no_purge() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let floor = Arc::new(Watchful::default());
+    floor.kept.raise(57).await?;
+    floor.unwritable.store(true, Ordering::Relaxed);
+    let alice = world.stand_with("alice", |options| options.floor = floor.clone()).await?;
+
+    let tried = alice.lease.try_take().await;
+
+    let full = |fault: &Fault| fault.to_string().contains("the disk is full");
+    assert!(matches!(&tried, Err(LeaseError::FloorUnmoved(fault)) if full(fault)), "{tried:?}");
+    assert_eq!(alice.line.ops_of(Kind::Purge), []);
+    assert!(matches!(world.record().await, Reading::Deleted(_)), "nobody waits for it");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_that_lands_late_drops_nobody_who_took_meanwhile() -> anyhow::Result<()> {
+    let world = World::new().await;
+    // So low that a few writes more are above it.
+    world.floor.raise(1).await?;
+    let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);
+    alice.line.once(Kind::Purge, Fate::HeldBack);
+    let taking = alice.take();
+    alice.line.hits(1).await;
+    taking.abort();
+    world.settle().await;
+
+    // Alice finds her record and goes on from it, or gives it back.
+    let _ = alice.lease.try_take().await;
+    alice.lease.release().await;
+    let epoch = bob.lease.try_take().await?;
+    assert!(epoch > PLACE, "where the purge on its way does not reach: {epoch}");
+
+    assert_eq!(alice.line.deliver().await.expect("one was on its way")?, Write::Written(0));
     world.pass(2 * TTL).await;
     assert_eq!(bob.lease.epoch(), Ok(epoch));
     Ok(())

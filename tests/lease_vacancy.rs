@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use incumbent::lease::{Ended, Event, LeaseError};
+use incumbent::store::Fault;
 use incumbent::{LeaseOptions, Loss, Vacancy};
 use incumbent_tests::faulty::{Fate, Kind};
-use incumbent_tests::world::{LEASE, POLL, RENEW, TTL, World};
+use incumbent_tests::world::{LEASE, MARGIN, POLL, RENEW, TTL, World};
 
 /// What a wake-up takes at the most.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// A poll, give or take a quarter, and a few steps.
 const LOOK: Duration = Duration::from_millis(1300);
+
+/// How long a record stands before it is acted on where the store may forget: two gaps of half a renew interval.
+const ANNOUNCED: Duration = RENEW;
 
 fn under(rule: Vacancy) -> impl FnOnce(&mut LeaseOptions) {
     move |options| options.vacancy = Some(rule)
@@ -19,7 +23,7 @@ fn under(rule: Vacancy) -> impl FnOnce(&mut LeaseOptions) {
 #[tokio::test(start_paused = true)]
 async fn a_key_never_seen_is_free_at_once_only_where_absence_is_trusted() -> anyhow::Result<()> {
     for (rule, waits) in
-        [(Vacancy::Trusted, Duration::ZERO), (Vacancy::Watched, TTL), (Vacancy::Delayed, TTL)]
+        [(Vacancy::Trusted, Duration::ZERO), (Vacancy::Watched, TTL), (Vacancy::Delayed, TTL + ANNOUNCED)]
     {
         let world = World::new().await;
         let bob = world.stand_with("bob", under(rule)).await?;
@@ -47,25 +51,38 @@ async fn a_try_says_that_it_is_not_surely_free() -> anyhow::Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_record_is_free_at_once_under_every_rule() -> anyhow::Result<()> {
-    for rule in [Vacancy::Trusted, Vacancy::Watched, Vacancy::Delayed] {
-        let world = World::new().await;
-        let (alice, _) = world.alice_holds().await;
-        let bob = world.stand_with("bob", under(rule)).await?;
-        let taking = bob.take();
-        world.settle().await;
-
-        alice.lease.release().await;
-        let (epoch, took) = world.until(2 * TTL, taking).await;
-
-        epoch??;
+async fn a_deleted_record_is_free_at_once_where_the_store_does_not_forget() -> anyhow::Result<()> {
+    for rule in [Vacancy::Trusted, Vacancy::Watched] {
+        let took = until_bob_has_what_alice_gave_back(rule).await?;
         assert!(took <= AT_ONCE, "{rule:?}: {took:?}");
     }
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_the_store_says_aged_out_is_free_at_once_under_every_rule() -> anyhow::Result<()> {
+async fn a_release_is_waited_for_a_ttl_where_the_store_may_forget() -> anyhow::Result<()> {
+    let took = until_bob_has_what_alice_gave_back(Vacancy::Delayed).await?;
+    assert!(took >= TTL + ANNOUNCED && took <= TTL + ANNOUNCED + AT_ONCE, "{took:?}");
+    Ok(())
+}
+
+async fn until_bob_has_what_alice_gave_back(rule: Vacancy) -> anyhow::Result<Duration> {
+    let world = World::new().await;
+    let (alice, _) = world.alice_holds().await;
+    let bob = world.stand_with("bob", under(rule)).await?;
+    let taking = bob.take();
+    world.settle().await;
+
+    alice.lease.release().await;
+    let (epoch, took) = world.until(2 * TTL, taking).await;
+
+    epoch??;
+    Ok(took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_the_store_says_aged_out_is_free_at_once_unless_the_store_may_forget()
+-> anyhow::Result<()> {
     for rule in [Vacancy::Trusted, Vacancy::Watched, Vacancy::Delayed] {
         let world = World::new().await;
         let (alice, _) = world.alice_holds().await;
@@ -73,7 +90,13 @@ async fn a_record_that_the_store_says_aged_out_is_free_at_once_under_every_rule(
         world.pass(TTL).await;
         let cold = world.stand_with("bob", under(rule)).await?;
 
-        cold.lease.try_take().await?;
+        let tried = cold.lease.try_take().await;
+
+        if rule == Vacancy::Delayed {
+            assert!(matches!(tried, Err(LeaseError::NotYetFree)), "{tried:?}");
+        } else {
+            tried?;
+        }
     }
     Ok(())
 }
@@ -81,7 +104,7 @@ async fn a_record_that_the_store_says_aged_out_is_free_at_once_under_every_rule(
 #[tokio::test(start_paused = true)]
 async fn a_record_that_vanished_at_its_age_costs_a_warm_watcher_nothing() -> anyhow::Result<()> {
     // Under `Delayed` nothing that was seen counts, but the absence itself.
-    for (rule, extra) in [(Vacancy::Watched, Duration::ZERO), (Vacancy::Delayed, TTL)] {
+    for (rule, extra) in [(Vacancy::Watched, Duration::ZERO), (Vacancy::Delayed, TTL + ANNOUNCED)] {
         let world = World::new().await;
         world.faulty.drop_markers();
         let (alice, _) = world.alice_holds().await;
@@ -164,5 +187,66 @@ async fn a_forgotten_record_is_not_taken_while_its_holders_gate_may_be_open() ->
     assert_eq!(bob.lease.epoch()?, epoch??);
     assert!(took >= TTL, "{took:?}");
     assert_eq!(alice.lease.ended(), Some(Ended::Lost(Loss::Overdue)));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_record_that_is_forgotten_opens_no_second_gate() -> anyhow::Result<()> {
+    for rolled_back in [false, true] {
+        let world = World::new().await;
+        let alice = world.stand_with("alice", under(Vacancy::Delayed)).await?;
+        let bob = world.stand_with("bob", under(Vacancy::Delayed)).await?;
+        let alice_taking = alice.take();
+        world.pass(2 * POLL).await;
+        // Bob hears of no change, and looks at his polls only.
+        bob.line.always(&[Kind::Watch], &Fate::Hangs);
+        let bob_taking = bob.take();
+        while alice.line.ops_of(Kind::Create).is_empty() {
+            assert!(!bob_taking.is_finished());
+            world.pass(AT_ONCE).await;
+        }
+
+        // Before bob looked.
+        if rolled_back {
+            world.faulty.roll_back(0).await?
+        } else {
+            world.faulty.forget(LEASE).await?
+        }
+        assert!(!alice.lease.held(), "it is announced, and acted on by nobody yet");
+        world.pass(2 * TTL).await;
+
+        assert!(bob.lease.held());
+        let taken = alice.events.count(is_taken) + bob.events.count(is_taken);
+        assert_eq!(taken, 1, "rolled back: {rolled_back}");
+        alice_taking.abort();
+        bob_taking.abort();
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_missed_a_whole_tenure_begins_anew() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let alice = world.stand_with("alice", under(Vacancy::Delayed)).await?;
+    let bob = world.stand_with("bob", under(Vacancy::Delayed)).await?;
+    let alice_taking = alice.take();
+    world.pass(2 * POLL).await;
+    let bob_taking = bob.take();
+    world.pass(TTL - 3 * POLL).await;
+    // Bob sees an absence, and then nothing of what alice does.
+    let cut = Fate::Fails(Fault::Unavailable("cut off".into()));
+    bob.line.always(&[Kind::Get, Kind::Info, Kind::Watch], &cut);
+    world.until(TTL, alice_taking).await.0??;
+    alice.line.always(&Kind::ALL, &Fate::Hangs);
+    world.faulty.forget(LEASE).await?;
+    let forgotten = world.clock.now();
+    bob.line.heal();
+
+    // The world sees to it that no two gates are open. Alice's is until here.
+    world.pass(TTL - MARGIN - AT_ONCE).await;
+    assert!(alice.lease.held() && !bob.lease.held());
+    world.until(2 * TTL, bob_taking).await.0??;
+    let took = world.clock.now().since(forgotten);
+    assert!(took >= TTL + ANNOUNCED && took <= TTL + ANNOUNCED + 2 * LOOK, "{took:?}");
     Ok(())
 }

@@ -91,8 +91,7 @@ impl Look<'_> {
                 Found::Free(Sighting::new(created, None, now))
             }
             Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
-                let sighting =
-                    Sighting::of_absence(seen, created, self.rule, self.terms, self.began_ns, now);
+                let sighting = Sighting::of_absence(seen, created, self.rule, self.terms, self.began_ns, now);
                 // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
                 // different rates and for acts under way, here as everywhere.
                 let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);

@@ -84,8 +84,8 @@ impl Terms {
             return Ok(());
         }
         Err(format!(
-            "a record that stands for {} before it is acted on does not fit one that is good for {}: where an absence \
-             is delayed, the poll must be below a quarter of that, and the renew interval too",
+            "a record that stands for {} before it is acted on does not fit one that is good for {}: where an \
+             absence is delayed, the poll must be below a quarter of that",
             span(self.announced_ns()),
             span(self.until(0))
         ))

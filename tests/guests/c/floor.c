@@ -2,9 +2,16 @@
 
 #include <stdlib.h>
 
-// How far past the floor the revisions are moved. The floor counts epochs while renewals push revisions further, so
-// with a jump of one an old holder's late update would quote a revision that the new holder is given again.
+// How far past the floor the revisions are moved, at the least. The floor counts epochs while renewals push revisions
+// further, so with a jump of one an old holder's late update would quote a revision that the new holder is given again.
 #define STRIDE ((uint64_t)1 << 32)
+
+// Where revisions are moved from this floor: the next multiple but one. The host raises the floor to just below that
+// before it sends the purge, so from a floor just below a multiple a move that was begun is made again.
+static uint64_t move_target(uint64_t floor) {
+    uint64_t next = (floor / STRIDE + 1) * STRIDE;
+    return floor + 1 == next ? next : next + STRIDE;
+}
 
 // Other live keys named when a move is refused.
 enum { KEYS_NAMED = 8 };
@@ -26,7 +33,7 @@ static bool move_past(const terms_t *terms, identity_t *who, const provisional_t
     fault_t fault;
     texts_t keys;
     uint64_t was, purged;
-    uint64_t target = floor + STRIDE;
+    uint64_t target = move_target(floor);
     if (target > EPOCH_HIGHEST) return too_high(trouble, floor);
     if (!kv_keys(KV_ROLE_LEASE, NULL, KEYS_NAMED + 1, &keys, &fault)) return unmoved(trouble, fault);
     texts_t others = {malloc(KEYS_NAMED * sizeof(text_t)), 0};

@@ -106,12 +106,18 @@ bool terms_fit(const terms_t *terms, const kv_bucket_info_t *bucket, text_t *why
 // The instant at which the gate shuts when the last good write was sent at `sent_ns`.
 uint64_t terms_until(const terms_t *terms, uint64_t sent_ns);
 
+// For the delayed rule: the longest time between two looks that does not break a watch, from the beginning of the one
+// to the end of the other; how long a record stands before it is acted on; and whether there is room for that.
+uint64_t terms_gap(const terms_t *terms);
+uint64_t terms_announced(const terms_t *terms);
+bool terms_fit_delayed(const terms_t *terms, text_t *why);
+
 // sighting.c: what a candidate has seen. `seen` is null where it saw nothing yet.
 
 sighting_t sighting_new(uint64_t created, uint64_t now_ns);
 sighting_t sighting_of_record(const sighting_t *seen, uint64_t created, uint64_t revision, uint64_t now_ns);
 sighting_t sighting_of_absence(const sighting_t *seen, uint64_t created, exports_lease_vacancy_t rule,
-                               const terms_t *terms, uint64_t now_ns);
+                               const terms_t *terms, uint64_t began_ns, uint64_t now_ns);
 
 // take.c
 

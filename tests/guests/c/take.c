@@ -7,6 +7,8 @@ typedef struct {
     exports_lease_vacancy_t rule;
     const sighting_t *seen;
     uint64_t created;
+    // A steady reading made before the first look.
+    uint64_t began_ns;
 } look_t;
 
 typedef enum {
@@ -38,6 +40,14 @@ static bool waits_anew(attempt_t *attempt, uint64_t created) {
     return waits(attempt, (waiting_t){.sighting = sighting_new(created, steady_now())});
 }
 
+// Written, and not yet acted on: everybody else who stands sees it first.
+static bool announces(attempt_t *attempt, const look_t *look, uint64_t revision) {
+    sighting_t sighting = sighting_new(look->created, steady_now());
+    sighting.revision = (policy_option_u64_t){true, revision};
+    uint64_t at = saturating_add(sighting.since_ns, terms_announced(look->terms));
+    return waits(attempt, (waiting_t){.sighting = sighting, .again_at_ns = {true, at}});
+}
+
 static bool troubled(trouble_t *trouble, uint8_t tag, fault_t fault) {
     // The faults of all cases lie in one place.
     *trouble = (trouble_t){.tag = tag, .val.unsure = fault};
@@ -54,6 +64,7 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
     uint64_t now = steady_now();
     judged_t judged = {0};
     waiting_t *waiting = &judged.waiting;
+    bool delayed = look->rule == EXPORTS_LEASE_VACANCY_DELAYED;
     switch (reading->tag) {
     case KV_READING_FOUND: {
         const kv_entry_t *entry = &reading->val.found;
@@ -64,6 +75,12 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
             judged.found = NO_HOLDER;
             judged.why = not_a_holder(look->who->lease, why);
         } else if (owns(look->who, &holder)) {
+            uint64_t at = saturating_add(waiting->sighting.since_ns, terms_announced(look->terms));
+            if (delayed && now < at) {
+                judged.found = WAIT;
+                waiting->again_at_ns = (policy_option_u64_t){true, at};
+                break;
+            }
             judged.found = OURS;
             judged.ours = holder;
         } else {
@@ -76,8 +93,14 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
         }
         break;
     }
-    case KV_READING_ABSENT: {
-        waiting->sighting = sighting_of_absence(look->seen, look->created, look->rule, look->terms, now);
+    default: {
+        // Its owner gave it up, or the store vouches for its age; unless it may have forgotten what came after.
+        if (reading->tag != KV_READING_ABSENT && !delayed) {
+            waiting->sighting = sighting_new(look->created, now);
+            break;
+        }
+        waiting->sighting =
+            sighting_of_absence(look->seen, look->created, look->rule, look->terms, look->began_ns, now);
         // A whole ttl, not the ttl less the margin: the margin pays for clocks that run at different rates and for
         // acts under way.
         uint64_t free_at = saturating_add(waiting->sighting.since_ns, look->terms->ttl_ns);
@@ -85,11 +108,7 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
             judged.found = WAIT;
             waiting->again_at_ns = (policy_option_u64_t){true, free_at};
         }
-        break;
     }
-    default:
-        // Its owner gave it up, or the store vouches for its age.
-        waiting->sighting = sighting_new(look->created, now);
     }
     return judged;
 }
@@ -138,8 +157,13 @@ static bool confirm(const look_t *look, provisional_t ours, attempt_t *attempt, 
         give_back(look->who, ours.revision);
         return waits_anew(attempt, bucket.created);
     }
+    uint64_t epoch = ours.epoch;
     switch (floor_clear(look->terms, look->who, &ours, trouble)) {
     case CLEAR:
+        // Written anew after a move, which nobody has seen yet.
+        if (ours.epoch != epoch && look->rule == EXPORTS_LEASE_VACANCY_DELAYED) {
+            return announces(attempt, look, ours.revision);
+        }
         break;
     case TAKEN_OVER:
         return waits_anew(attempt, bucket.created);
@@ -211,6 +235,7 @@ static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *att
     fault_t fault;
     switch (provisional_create(look->who, &ours, &fault)) {
     case WRITTEN:
+        if (look->rule == EXPORTS_LEASE_VACANCY_DELAYED) return announces(attempt, look, ours.revision);
         return confirm(look, ours, attempt, trouble);
     case LOST:
         return look_again(look, NULL, attempt, trouble);
@@ -262,9 +287,11 @@ bool exports_lease_take(terms_t *terms, identity_t *who, exports_lease_vacancy_t
     if (who->instance.len == 0 || who->nonce.len == 0) {
         return misfit(err, TEXT("a candidate needs an instance and a nonce, or it could not know its own record"));
     }
+    uint64_t began_ns = steady_now();
     if (!kv_info(KV_ROLE_LEASE, &bucket, &fault)) return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
     if (!terms_fit(terms, &bucket, &why)) return misfit(err, why);
-    look_t look = {terms, who, rule, maybe_seen, bucket.created};
+    if (rule == EXPORTS_LEASE_VACANCY_DELAYED && !terms_fit_delayed(terms, &why)) return misfit(err, why);
+    look_t look = {terms, who, rule, maybe_seen, bucket.created, began_ns};
     if (!kv_get(KV_ROLE_LEASE, &who->lease, &reading, &fault)) {
         return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
     }

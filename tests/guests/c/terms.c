@@ -42,3 +42,23 @@ bool terms_fit(const terms_t *terms, const kv_bucket_info_t *bucket, text_t *why
 uint64_t terms_until(const terms_t *terms, uint64_t sent_ns) {
     return saturating_add(sent_ns, saturating_sub(terms->ttl_ns, terms->margin_ns));
 }
+
+uint64_t terms_gap(const terms_t *terms) {
+    uint64_t half = terms->renew_every_ns / 2;
+    uint64_t polls = saturating_add(terms->poll_ns, terms->poll_ns);
+    return half > polls ? half : polls;
+}
+
+uint64_t terms_announced(const terms_t *terms) {
+    uint64_t gap = terms_gap(terms);
+    return saturating_add(gap, gap);
+}
+
+bool terms_fit_delayed(const terms_t *terms, text_t *why) {
+    uint64_t announced = terms_announced(terms), good = terms_until(terms, 0);
+    if (good > announced) return true;
+    *why = say("a record that stands for %s before it is acted on does not fit one that is good for %s: where an absence "
+               "is delayed, the poll must be below a quarter of that",
+               announced, good);
+    return false;
+}
