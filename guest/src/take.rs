@@ -141,7 +141,8 @@ fn stand(io: &mut impl Imports, look: &Look<'_>, sighting: Sighting) -> Result<A
     match create(io, look.who) {
         Ok(Created::Ours(ours)) if look.rule == Vacancy::Delayed => Ok(look.announce(io, ours.revision)),
         Ok(Created::Ours(ours)) => confirm(io, look, ours),
-        Ok(Created::Lost) => look_again(io, look, None),
+        // Somebody's record was there just now: whatever was seen before is over.
+        Ok(Created::Lost) => look_again(io, &Look { seen: None, ..*look }, None),
         Err(fault @ Fault::Unknown(_)) => look_again(io, look, Some(fault)),
         // Surely refused, for good: is it still nobody's? Only then may a caller serve without it.
         Err(fault @ (Fault::Denied(_) | Fault::TooLarge(_))) => {

@@ -65,7 +65,8 @@ static cleared_t unsure(trouble_t *trouble, fault_t fault) {
 }
 
 // Take the key anew after the move: the record there before went with the purge.
-static cleared_t stand_anew(identity_t *who, provisional_t *ours, uint64_t floor, trouble_t *trouble) {
+static cleared_t stand_anew(const terms_t *terms, identity_t *who, provisional_t *ours, uint64_t floor,
+                            trouble_t *trouble) {
     fault_t fault;
     switch (provisional_create(who, ours, &fault)) {
     case WRITTEN:
@@ -77,15 +78,16 @@ static cleared_t stand_anew(identity_t *who, provisional_t *ours, uint64_t floor
     }
     uint64_t revision = ours->revision;
     if (revision > EPOCH_HIGHEST) {
-        give_back(who, revision);
+        give_back(terms, who, ours);
         too_high(trouble, revision);
         return TROUBLED;
     }
     if (revision <= floor) {
-        give_back(who, revision);
+        give_back(terms, who, ours);
         unmoved(trouble, unavailable(say("after the move the bucket gave revision %n, not above %n", revision, floor)));
         return TROUBLED;
     }
+    provisional_t first = *ours;
     // A store that lost the record with the purge it was racing says so now, before anything acts on it.
     switch (provisional_renew(who, ours, &fault)) {
     case WRITTEN:
@@ -93,7 +95,7 @@ static cleared_t stand_anew(identity_t *who, provisional_t *ours, uint64_t floor
     case LOST:
         return TAKEN_OVER;
     default:
-        give_back(who, revision);
+        give_back(terms, who, &first);
         return unsure(trouble, fault);
     }
 }
@@ -102,26 +104,26 @@ cleared_t floor_clear(const terms_t *terms, identity_t *who, provisional_t *ours
     uint64_t floor;
     fault_t fault;
     if (!epochs_floor(&floor, &fault)) {
-        give_back(who, ours->revision);
+        give_back(terms, who, ours);
         *trouble = (trouble_t){.tag = EXPORTS_LEASE_TROUBLE_FLOOR_UNREADABLE, .val.floor_unreadable = fault};
         return TROUBLED;
     }
     uint64_t higher = floor > ours->epoch ? floor : ours->epoch;
     if (higher > EPOCH_HIGHEST) {
-        give_back(who, ours->revision);
+        give_back(terms, who, ours);
         too_high(trouble, higher);
         return TROUBLED;
     }
     if (ours->epoch > floor) return CLEAR;
     // An earlier take of this record was counted as issued, and went no further. The next create is above it.
     if (ours->revision > floor) {
-        give_back(who, ours->revision);
+        give_back(terms, who, ours);
         return TAKEN_OVER;
     }
-    if (move_past(terms, who, ours, floor, trouble)) return stand_anew(who, ours, floor, trouble);
+    if (move_past(terms, who, ours, floor, trouble)) return stand_anew(terms, who, ours, floor, trouble);
     // A purge that may yet be applied must find nobody else's record: this one stays and expires.
     bool may_come = trouble->tag == EXPORTS_LEASE_TROUBLE_FLOOR_UNMOVED &&
                     trouble->val.floor_unmoved.tag == KV_FAULT_UNKNOWN;
-    if (!may_come) give_back(who, ours->revision);
+    if (!may_come) give_back(terms, who, ours);
     return TROUBLED;
 }

@@ -136,7 +136,7 @@ written_t provisional_create(identity_t *who, provisional_t *ours, fault_t *faul
 // Write one's own record once more at its revision.
 written_t provisional_renew(identity_t *who, provisional_t *ours, fault_t *fault);
 // Give a provisional record back, so that nobody waits for it. What cannot be deleted expires.
-void give_back(identity_t *who, uint64_t revision);
+void give_back(const terms_t *terms, identity_t *who, const provisional_t *ours);
 
 // floor.c
 

@@ -12,6 +12,11 @@ void exports_lease_release(identity_t *who, tenure_t *tenure, exports_lease_rele
         kv_write_t write;
         kv_reading_t reading;
         fault_t fault;
+        // Nor in a bucket raised again, where its revision may be another's once its time is over.
+        if (steady_now() >= tenure->until_ns) {
+            left = unavailable(TEXT("its time is over; the record expires by itself"));
+            break;
+        }
         if (kv_delete(KV_ROLE_LEASE, &who->lease, revision, &write, &fault)) {
             if (write.tag == KV_WRITE_WRITTEN) {
                 ret->tag = EXPORTS_LEASE_RELEASE_OUTCOME_GIVEN_BACK;

@@ -40,6 +40,15 @@ static bool waits_anew(attempt_t *attempt, uint64_t created) {
     return waits(attempt, (waiting_t){.sighting = sighting_new(created, steady_now())});
 }
 
+// Written, and in another bucket than the one that was watched, or at the revision of another's record in it: left to
+// expire, and not taken up for as long as that takes.
+static bool leaves(attempt_t *attempt, const look_t *look, uint64_t created, uint64_t revision) {
+    uint64_t over = saturating_add(steady_now(), look->terms->ttl_ns);
+    sighting_t sighting = sighting_new(created, over);
+    sighting.revision = (policy_option_u64_t){true, revision};
+    return waits(attempt, (waiting_t){.sighting = sighting, .again_at_ns = {true, over}});
+}
+
 // Written, and not yet acted on: everybody else who stands sees it first.
 static bool announces(attempt_t *attempt, const look_t *look, uint64_t revision) {
     sighting_t sighting = sighting_new(look->created, steady_now());
@@ -75,8 +84,9 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
             judged.found = NO_HOLDER;
             judged.why = not_a_holder(look->who->lease, why);
         } else if (owns(look->who, &holder)) {
-            uint64_t at = saturating_add(waiting->sighting.since_ns, terms_announced(look->terms));
-            if (delayed && now < at) {
+            uint64_t announced = delayed ? terms_announced(look->terms) : 0;
+            uint64_t at = saturating_add(waiting->sighting.since_ns, announced);
+            if (now < at) {
                 judged.found = WAIT;
                 waiting->again_at_ns = (policy_option_u64_t){true, at};
                 break;
@@ -137,10 +147,13 @@ written_t provisional_renew(identity_t *who, provisional_t *ours, fault_t *fault
     return WRITTEN;
 }
 
-void give_back(identity_t *who, uint64_t revision) {
+void give_back(const terms_t *terms, identity_t *who, const provisional_t *ours) {
     kv_write_t write;
     fault_t fault;
-    kv_delete(KV_ROLE_LEASE, &who->lease, revision, &write, &fault);
+    // In a bucket raised again its revision may be another's once its time is over.
+    if (steady_now() < terms_until(terms, ours->sent_ns)) {
+        kv_delete(KV_ROLE_LEASE, &who->lease, ours->revision, &write, &fault);
+    }
 }
 
 // From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time. On every other way
@@ -149,13 +162,12 @@ static bool confirm(const look_t *look, provisional_t ours, attempt_t *attempt, 
     kv_bucket_info_t bucket;
     fault_t fault;
     if (!kv_info(KV_ROLE_LEASE, &bucket, &fault)) {
-        give_back(look->who, ours.revision);
+        give_back(look->terms, look->who, &ours);
         return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
     }
     // What was seen was seen in another bucket, so this one's emptiness has not been watched.
     if (bucket.created != look->created) {
-        give_back(look->who, ours.revision);
-        return waits_anew(attempt, bucket.created);
+        return leaves(attempt, look, bucket.created, ours.revision);
     }
     uint64_t epoch = ours.epoch;
     switch (floor_clear(look->terms, look->who, &ours, trouble)) {
@@ -173,7 +185,6 @@ static bool confirm(const look_t *look, provisional_t ours, attempt_t *attempt, 
     uint64_t until_ns = terms_until(look->terms, ours.sent_ns);
     // An answer that comes after its time grants nothing.
     if (steady_now() >= until_ns) {
-        give_back(look->who, ours.revision);
         text_t why = TEXT("taking the lease took longer than the record is good for");
         return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, unavailable(why));
     }
@@ -237,8 +248,12 @@ static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *att
     case WRITTEN:
         if (look->rule == EXPORTS_LEASE_VACANCY_DELAYED) return announces(attempt, look, ours.revision);
         return confirm(look, ours, attempt, trouble);
-    case LOST:
-        return look_again(look, NULL, attempt, trouble);
+    case LOST: {
+        // Somebody's record was there just now: whatever was seen before is over.
+        look_t anew = *look;
+        anew.seen = NULL;
+        return look_again(&anew, NULL, attempt, trouble);
+    }
     default:
         break;
     }
