@@ -38,7 +38,8 @@ const GAIN: i32 = 10_000;
 impl Weather {
     /// Draw it.
     pub(super) fn drawn(rng: &mut Rng, calm: bool) -> Self {
-        let ttl = Duration::from_secs(if rng.u8(..4) == 0 { 60 } else { 15 });
+        // A controller's and a worker's.
+        let ttl = Duration::from_secs(if rng.bool() { 60 } else { 15 });
         let vacancy = match rng.u8(..3) {
             0 => Vacancy::Trusted,
             1 => Vacancy::Watched,
@@ -46,7 +47,7 @@ impl Weather {
         };
         let instances = rng.usize(2..=4);
         let gains = (0..instances).map(|_| if rng.bool() { 0 } else { rng.i32(-GAIN..=GAIN) }).collect();
-        let latency = Duration::from_millis([0, 2, 20, 200][rng.usize(..4)]);
+        let latency = Duration::from_millis([0, 0, 10, 200][rng.usize(..4)]);
         // Each seed goes without some of them, so that those which are left meet often.
         let share = rng.u8(1..=4);
         let drawn: Vec<Mishap> =

@@ -22,8 +22,6 @@ pub(crate) enum Bend {
     DeleteForDelete,
     /// A write without an answer is taken for one that won.
     UnknownIsWon,
-    /// A write without an answer is taken for one that lost.
-    UnknownIsLost,
     /// A write that surely failed is taken for one that won.
     FailedIsWon,
     /// A write that lost is taken for one that won.
@@ -69,7 +67,6 @@ impl<I: Imports> Bent<'_, I> {
             (Bend::UnknownIsWon, Err(Fault::Unknown(_)))
             | (Bend::FailedIsWon, Err(_))
             | (Bend::LostIsWon, Ok(Write::Stale(_))) => true,
-            (Bend::UnknownIsLost, Err(Fault::Unknown(_))) => return Ok(Write::Stale(None)),
             _ => false,
         };
         if won { Ok(Write::Written(self.guess())) } else { answer }

@@ -188,11 +188,6 @@ bugs! {
             lease::take(&mut Bent { io, bend: Bend::UnknownIsWon }, terms, who, rule, seen)
         });
     }
-    TakesUnknownForLost = "takes a create without an answer for one that lost" {
-        take!(|io, terms, who, rule, seen| {
-            lease::take(&mut Bent { io, bend: Bend::UnknownIsLost }, terms, who, rule, seen)
-        });
-    }
     TakesFailedForWon = "takes a create that failed for one that won" {
         take!(|io, terms, who, rule, seen| {
             lease::take(&mut Bent { io, bend: Bend::FailedIsWon }, terms, who, rule, seen)
@@ -380,16 +375,6 @@ bugs! {
             lease::release(&mut Bent { io, bend: Bend::DeleteForDelete }, who, tenure)
         }
     }
-    DeletesWhatItFinds = "deletes the next holder's record when its own is gone" {
-        fn release(io: &mut impl Imports, who: &Identity, tenure: &Tenure) -> Release {
-            lease::release(&mut Bent { io, bend: Bend::EveryRecord(who.clone()) }, who, tenure)
-        }
-    }
-    GivesNothingBack = "says that it gave the lease back, and did not" {
-        fn release(_: &mut impl Imports, _: &Identity, _: &Tenure) -> Release {
-            Release::GivenBack
-        }
-    }
     OpensInTheLastInstant = "passes an act at the very instant at which its time is over" {
         fn pass(standing: &Standing, now_ns: u64) -> Result<Open, Closed> {
             match (gate::pass(standing, now_ns), standing) {
@@ -399,16 +384,6 @@ bugs! {
                     Ok(Open { epoch: tenure.epoch, until_ns: tenure.until_ns + 1 })
                 }
                 (answer, _) => answer,
-            }
-        }
-    }
-    OpensInDoubt = "passes acts while it is not known why a renewal was refused" {
-        fn pass(standing: &Standing, now_ns: u64) -> Result<Open, Closed> {
-            match standing {
-                Standing::Held(tenure) if now_ns < tenure.until_ns => {
-                    Ok(Open { epoch: tenure.epoch, until_ns: tenure.until_ns })
-                }
-                _ => gate::pass(standing, now_ns),
             }
         }
     }

@@ -41,9 +41,12 @@ pub struct Caught {
     pub what: String,
 }
 
+/// What is decided natively.
+const DECIDED: [&str; 6] = ["check", "take", "renew", "release", "step-down", "pass"];
+
 /// Simulated for each seed, and how many seeds are tried.
 const LENGTH: Duration = Duration::from_secs(15 * 60);
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 200;
 
 impl Bug {
     /// What finds it: the first two layers that do, the cheaper ones first.
@@ -65,7 +68,7 @@ impl Bug {
         let [built_in, _] = incumbent_native::built_in();
         let (sound, bent) = (Policy::of(built_in), Policy::of((self.version)()));
         for (table, text) in TABLES {
-            for scene in Scene::of_table(text) {
+            for scene in Scene::of_table(text).into_iter().filter(|scene| DECIDED.contains(&scene.command().0)) {
                 let play = async |policy: &Policy| {
                     let script = Script::new(&scene.answers).without_logs();
                     let outcome = scene.decide(policy, &script).await.map_err(|why| why.to_string());
