@@ -15,7 +15,9 @@ pub fn release(io: &mut impl Imports, who: &Identity, tenure: &Tenure) -> Releas
     for _ in 0..TRIES {
         // Nor in a bucket raised again, where its revision may be another's once its time is over.
         if io.now().steady_ns >= tenure.until_ns {
-            return Release::Left(Fault::Unavailable("its time is over; the record expires by itself".into()));
+            return Release::Left(Fault::Unavailable(
+                "its time is over; the record expires by itself".into(),
+            ));
         }
         match io.delete(Role::Lease, &who.lease, revision) {
             Ok(Write::Written(_)) => return Release::GivenBack,

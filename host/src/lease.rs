@@ -88,7 +88,8 @@ impl Lease {
                     instance: options.instance,
                     host: options.host,
                     build: options.build,
-                    nonce: options::nonce(&options.chance).map_err(|why| LeaseError::Nonce(why.to_string()))?,
+                    nonce: options::nonce(&options.chance)
+                        .map_err(|why| LeaseError::Nonce(why.to_string()))?,
                 },
                 terms,
                 vacancy: options.vacancy.unwrap_or(default),

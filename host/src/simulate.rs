@@ -130,8 +130,11 @@ impl Simulation {
         let oracle = Arc::new(Oracle::new(weather.instances, self.keep));
         let store_clock = Clock::of_runtime(Steady(0), 0);
         let ground = Arc::new(Ground::new(store_clock, weather.ttl, oracle.clone()));
-        let place =
-            Place { oracle: oracle.clone(), weather: weather.clone(), floor: Arc::new(SharedFloor::default()) };
+        let place = Place {
+            oracle: oracle.clone(),
+            weather: weather.clone(),
+            floor: Arc::new(SharedFloor::default()),
+        };
         let line = |instance, rng: &mut Rng| {
             Arc::new(Line::new(ground.clone(), oracle.clone(), weather.clone(), instance, rng.fork()))
         };

@@ -19,7 +19,12 @@ fn run(_: Budget) -> Result<Outcome> {
             by_two += 1;
             continue;
         }
-        println!("{} ({}) is found by {:?} only", bug.name, bug.does, caught.iter().map(told).collect::<Vec<_>>());
+        println!(
+            "{} ({}) is found by {:?} only",
+            bug.name,
+            bug.does,
+            caught.iter().map(told).collect::<Vec<_>>()
+        );
     }
     let all = u64::try_from(BUGS.len())?;
     Ok(Outcome {

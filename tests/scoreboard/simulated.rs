@@ -86,7 +86,12 @@ fn native(budget: Budget) -> Result<Outcome> {
     let rows = vec![
         Figure::at_least("days simulated", total.simulated.as_secs() / DAY.as_secs(), budget.pick(365, 3650)),
         Figure::none("seeds that broke anything", u64::try_from(total.broken.len())?),
-        Figure::measured("times real time, for each core", format!("{rate:.0}"), budget.pick(None, Some(100_000.0)), rate),
+        Figure::measured(
+            "times real time, for each core",
+            format!("{rate:.0}"),
+            budget.pick(None, Some(100_000.0)),
+            rate,
+        ),
         Figure::at_least("kinds of mishaps", kinds, budget.pick(25, 30)),
         Figure::at_least("times that the rarest of them happened", fewest, budget.pick(1_000, 10_000)),
         Figure::told("leases taken, renewed, lost", counts(&total.counts)),

@@ -21,7 +21,6 @@ use super::exit::Exit;
 pub(crate) use here::{serving, serving_line};
 pub(crate) use serve::{Serves, built_in, runtime, serves};
 
-
 /// `incumbent policy …`.
 pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Result<ExitCode> {
     match command {

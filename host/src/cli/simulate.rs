@@ -47,9 +47,7 @@ fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Resu
     let findings = broken.as_ref().map_or(&[][..], |(_, run)| &run.findings);
     if as_json {
         let found = |seed: u64, run: &Run| -> Vec<Value> {
-            let of = |found: &incumbent::simulate::Found| {
-                json!({ "seed": seed, "at_seconds": found.at.as_secs_f64(), "what": found.what.to_string() })
-            };
+            let of = |found: &incumbent::simulate::Found| json!({ "seed": seed, "at_seconds": found.at.as_secs_f64(), "what": found.what.to_string() });
             run.findings.iter().map(of).collect()
         };
         let found = broken.as_ref().map_or_else(Vec::new, |(seed, run)| found(*seed, run));
@@ -68,10 +66,9 @@ fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Resu
         }
         println!("{} {}: {total}", about.name, about.version);
         match &broken {
-            Some((seed, run)) if !run.findings.is_empty() => println!(
-                "BROKEN by seed {seed}; once more: {}",
-                again(args, *seed)
-            ),
+            Some((seed, run)) if !run.findings.is_empty() => {
+                println!("BROKEN by seed {seed}; once more: {}", again(args, *seed))
+            }
             _ => println!("nothing broke"),
         }
     }

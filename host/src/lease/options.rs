@@ -57,8 +57,9 @@ impl LeaseOptions {
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let chance =
-            nonce(&Chance::machine()).map(|nonce| nonce.chars().take(8).collect()).unwrap_or_else(|_| String::from("0"));
+        let chance = nonce(&Chance::machine())
+            .map(|nonce| nonce.chars().take(8).collect())
+            .unwrap_or_else(|_| String::from("0"));
         Self {
             name: name.into(),
             instance: format!("{host}/{}/{chance}", std::process::id()),

@@ -1,8 +1,8 @@
 //! One call and its answer, by whichever version serves.
 
 use crate::imports::{Claim, Imports};
-use crate::policy::version::Ended;
 pub(super) use crate::policy::version::Begun;
+use crate::policy::version::Ended;
 use crate::policy::{Called, Misdeed, Policy, Version};
 
 /// One call, by the version that serves; what only a component decides has no native side.

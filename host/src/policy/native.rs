@@ -28,8 +28,13 @@ pub trait Native: Send + Sync {
         seen: Option<Sighting>,
     ) -> Result<Attempt, Trouble>;
 
-    async fn renew(&self, imports: &mut dyn Imports, terms: Terms, who: &Identity, tenure: &Tenure)
-    -> Renewal;
+    async fn renew(
+        &self,
+        imports: &mut dyn Imports,
+        terms: Terms,
+        who: &Identity,
+        tenure: &Tenure,
+    ) -> Renewal;
 
     async fn release(&self, imports: &mut dyn Imports, who: &Identity, tenure: &Tenure) -> ReleaseOutcome;
 

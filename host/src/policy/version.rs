@@ -77,8 +77,7 @@ impl Version {
     /// A policy that is code of this process, of this name, which stands for its digest too.
     #[must_use]
     pub fn native(name: &str, decides: Arc<dyn Native>) -> Self {
-        let about =
-            About { name: name.into(), version: env!("CARGO_PKG_VERSION").into(), needs: Vec::new() };
+        let about = About { name: name.into(), version: env!("CARGO_PKG_VERSION").into(), needs: Vec::new() };
         Self { by: By::Native(decides), about: Arc::new(about), digest: name.into(), size: 0 }
     }
 

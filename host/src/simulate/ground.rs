@@ -1,10 +1,13 @@
 //! The one store of a simulation, whose record tells whose it is, and what befalls it as a whole.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use tokio::sync::Notify;
 
 use super::Mishap;
 use super::oracle::Oracle;
@@ -45,6 +48,9 @@ pub(super) struct Ground {
     ttl: Duration,
     oracle: Arc<Oracle>,
     state: Mutex<State>,
+    /// How often anything changed.
+    changes: AtomicU64,
+    wake: Notify,
 }
 
 #[derive(Default)]
@@ -60,7 +66,15 @@ struct State {
 impl Ground {
     pub(super) fn new(clock: Clock, ttl: Duration, oracle: Arc<Oracle>) -> Self {
         let memory = Memory::new(clock.clone());
-        let ground = Self { memory, clock, ttl, oracle, state: Mutex::default() };
+        let ground = Self {
+            memory,
+            clock,
+            ttl,
+            oracle,
+            state: Mutex::default(),
+            changes: AtomicU64::new(0),
+            wake: Notify::new(),
+        };
         ground.raise();
         ground
     }
@@ -110,9 +124,16 @@ impl Ground {
         at_once(self.bucket()?.last_revision())
     }
 
-    pub(super) fn watch(&self) -> Result<Box<dyn Watch>, Fault> {
+    /// Not memory's own watch, which wakes those who wait in no order.
+    pub(super) fn watch(self: &Arc<Self>) -> Result<Box<dyn Watch>, Fault> {
         self.up()?;
-        at_once(self.bucket()?.watch(LEASE))
+        let seen = self.changes.load(Ordering::SeqCst);
+        Ok(Box::new(Watching { ground: self.clone(), seen }))
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.wake.notify_waiters();
     }
 
     /// Do it, and see that it touches nobody else's record.
@@ -127,6 +148,7 @@ impl Ground {
             Op::Purge(below) => at_once(bucket.purge_below(*below)).map(Write::Written),
         }?;
         let Write::Written(won) = answer else { return Ok(answer) };
+        self.changed();
         let mut state = self.state();
         let touched = match (&before, op) {
             (Reading::Found(_), Op::Update(..) | Op::Delete(_)) => state.writer,
@@ -161,6 +183,7 @@ impl Ground {
     pub(super) fn wipe(&self) -> bool {
         self.memory.drop_bucket(BUCKET);
         self.raise();
+        self.changed();
         let mut state = self.state();
         let was_held = state.writer.take().is_some();
         state.past.clear();
@@ -173,6 +196,7 @@ impl Ground {
         let mut state = self.state();
         let Some((saved, writer)) = state.before.take() else { return false };
         self.memory.restore(BUCKET, saved);
+        self.changed();
         state.writer = writer;
         true
     }
@@ -228,6 +252,27 @@ impl Op {
                 Some(Mishap::DeleteRepeated),
             ],
             Self::Purge(_) => [None, Some(Mishap::PurgeUnheard), Some(Mishap::PurgeLate), None],
+        }
+    }
+}
+
+/// Woken, in the order of their coming, by whatever changes; not by an age.
+struct Watching {
+    ground: Arc<Ground>,
+    seen: u64,
+}
+
+#[async_trait]
+impl Watch for Watching {
+    async fn changed(&mut self) -> bool {
+        loop {
+            let woken = self.ground.wake.notified();
+            let changes = self.ground.changes.load(Ordering::SeqCst);
+            if changes != self.seen {
+                self.seen = changes;
+                return true;
+            }
+            woken.await;
         }
     }
 }

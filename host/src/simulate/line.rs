@@ -161,8 +161,7 @@ impl Line {
     async fn write(&self, life: u64, op: Op, by: Writer) -> Result<Write, Fault> {
         self.awake(life).await;
         let of_kind = op.mishaps();
-        let per_mille =
-            if matches!(op, Op::Purge(_)) { PURGES_PER_MILLE } else { self.weather.per_mille };
+        let per_mille = if matches!(op, Op::Purge(_)) { PURGES_PER_MILLE } else { self.weather.per_mille };
         let own: Vec<Mishap> = of_kind.into_iter().flatten().collect();
         let met = self
             .befalls(&own, per_mille)

@@ -50,8 +50,11 @@ impl Weather {
         let latency = Duration::from_millis([0, 0, 10, 200][rng.usize(..4)]);
         // Each seed goes without some of them, so that those which are left meet often.
         let share = rng.u8(1..=4);
-        let drawn: Vec<Mishap> =
-            Mishap::ALL.iter().copied().filter(|mishap| rng.u8(..4) < share && withstood(*mishap, vacancy)).collect();
+        let drawn: Vec<Mishap> = Mishap::ALL
+            .iter()
+            .copied()
+            .filter(|mishap| rng.u8(..4) < share && withstood(*mishap, vacancy))
+            .collect();
         Self {
             instances,
             ttl,

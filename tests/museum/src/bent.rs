@@ -1,9 +1,7 @@
 //! Imports that tell a decision something else than there is, or do something else than it asked for.
 
 use incumbent_policy::Imports;
-use incumbent_policy::imports::{
-    Ask, BucketInfo, Entry, Fault, Level, Moment, Reading, Role, Taken, Write,
-};
+use incumbent_policy::imports::{Ask, BucketInfo, Entry, Fault, Level, Moment, Reading, Role, Taken, Write};
 use incumbent_policy::lease::Identity;
 
 /// What is bent.
@@ -186,10 +184,7 @@ impl<I: Imports> Imports for Bent<'_, I> {
 }
 
 /// An entry whose record reads otherwise.
-fn told(
-    entry: Entry,
-    bend: impl FnOnce(&incumbent_policy::lease::Holder, String) -> String,
-) -> Entry {
+fn told(entry: Entry, bend: impl FnOnce(&incumbent_policy::lease::Holder, String) -> String) -> Entry {
     let Ok(record) = incumbent_policy::record::read(&entry) else { return entry };
     match String::from_utf8(entry.value.clone()) {
         Ok(text) => Entry { value: bend(&record, text).into_bytes(), ..entry },

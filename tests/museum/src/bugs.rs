@@ -55,12 +55,7 @@ macro_rules! take {
 /// A renewal with something bent.
 macro_rules! renew {
     (|$io:ident, $terms:ident, $who:ident, $tenure:ident| $body:expr) => {
-        fn renew(
-            $io: &mut impl Imports,
-            $terms: &Terms,
-            $who: &Identity,
-            $tenure: Tenure,
-        ) -> Renewal {
+        fn renew($io: &mut impl Imports, $terms: &Terms, $who: &Identity, $tenure: Tenure) -> Renewal {
             $body
         }
     };

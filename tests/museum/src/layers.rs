@@ -68,7 +68,9 @@ impl Bug {
         let [built_in, _] = incumbent_native::built_in();
         let (sound, bent) = (Policy::of(built_in), Policy::of((self.version)()));
         for (table, text) in TABLES {
-            for scene in Scene::of_table(text).into_iter().filter(|scene| DECIDED.contains(&scene.command().0)) {
+            for scene in
+                Scene::of_table(text).into_iter().filter(|scene| DECIDED.contains(&scene.command().0))
+            {
                 let play = async |policy: &Policy| {
                     let script = Script::new(&scene.answers).without_logs();
                     let outcome = scene.decide(policy, &script).await.map_err(|why| why.to_string());

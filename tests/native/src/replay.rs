@@ -13,10 +13,7 @@ use incumbent_policy::imports::{
 };
 
 /// Decide, awaiting each import once.
-pub(crate) async fn call<T>(
-    imports: &mut dyn imports::Imports,
-    decide: impl Fn(&mut Replay) -> T,
-) -> T {
+pub(crate) async fn call<T>(imports: &mut dyn imports::Imports, decide: impl Fn(&mut Replay) -> T) -> T {
     let mut replay = Replay::new(imports.clock());
     loop {
         replay.begin();
@@ -200,15 +197,11 @@ async fn ask(imports: &mut dyn imports::Imports, asked: Asked) -> Answer {
             let read = imports.get(role(bucket), &key).await;
             Answer::Read(read.map(reading).map_err(fault))
         }
-        Asked::Create(bucket, key, value) => {
-            written(imports.create(role(bucket), &key, &value).await)
-        }
+        Asked::Create(bucket, key, value) => written(imports.create(role(bucket), &key, &value).await),
         Asked::Update(bucket, key, value, expected) => {
             written(imports.update(role(bucket), &key, &value, expected).await)
         }
-        Asked::Delete(bucket, key, expected) => {
-            written(imports.delete(role(bucket), &key, expected).await)
-        }
+        Asked::Delete(bucket, key, expected) => written(imports.delete(role(bucket), &key, expected).await),
         Asked::Keys(bucket, after, most) => {
             Answer::Keys(imports.keys(role(bucket), after.as_deref(), most).await.map_err(fault))
         }
