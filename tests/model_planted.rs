@@ -121,11 +121,12 @@ fn an_absence_that_is_always_trusted_is_a_wiped_bucket_under_an_open_gate() -> a
 
 planted!(ReleasesBlindly {
     fn release(io: &mut impl Imports, who: &Identity, tenure: &Tenure) -> Release {
+        // Whatever the time is: within her own nobody else's can be there.
         let revision = match io.get(Role::Lease, &who.lease) {
             Ok(Reading::Found(entry)) => entry.revision,
             _ => tenure.revision,
         };
-        lease::release(io, who, &Tenure { revision, ..tenure.clone() })
+        lease::release(io, who, &Tenure { revision, until_ns: u64::MAX, ..tenure.clone() })
     }
 });
 
