@@ -30,6 +30,10 @@ pub(super) enum By {
 }
 
 /// A call that has begun.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives for one call, and a box would be one more allocation in each"
+)]
 pub(super) enum Begun {
     /// In an instance.
     Instance(Instance),

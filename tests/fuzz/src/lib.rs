@@ -18,7 +18,7 @@ mod words;
 // Sources of the host that are not public, as they are.
 use incumbent::{clock, store};
 #[path = "../../../host/src/guard/protocol.rs"]
-#[expect(dead_code, reason = "its messages' bound is the socket's affair")]
+#[cfg_attr(not(test), expect(dead_code, reason = "its messages' bound is the socket's affair"))]
 mod protocol;
 #[path = "../../../host/src/rails.rs"]
 #[expect(dead_code, unreachable_pub, reason = "what a policy is believed is not looked at here")]

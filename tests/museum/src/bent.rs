@@ -61,12 +61,12 @@ impl<I: Imports> Bent<'_, I> {
     }
 
     fn answered(&mut self, answer: Result<Write, Fault>) -> Result<Write, Fault> {
-        let won = match (&self.bend, &answer) {
+        let won = matches!(
+            (&self.bend, &answer),
             (Bend::UnknownIsWon, Err(Fault::Unknown(_)))
-            | (Bend::FailedIsWon, Err(_))
-            | (Bend::LostIsWon, Ok(Write::Stale(_))) => true,
-            _ => false,
-        };
+                | (Bend::FailedIsWon, Err(_))
+                | (Bend::LostIsWon, Ok(Write::Stale(_)))
+        );
         if won { Ok(Write::Written(self.guess())) } else { answer }
     }
 }
