@@ -49,20 +49,21 @@ pub(crate) struct Figure {
     pub(crate) goal: String,
     /// Whether it is.
     pub(crate) holds: bool,
-    /// Whether it hangs on how fast this machine is at the moment. Missed, it is told, and fails nothing.
-    pub(crate) by_the_clock: bool,
+    /// Whether it is told when it is missed, and fails nothing: it hangs on how fast this machine is at the moment, or is
+    /// known to be missed.
+    pub(crate) told_only: bool,
 }
 
 impl Figure {
     /// A count that is to reach this.
     pub(crate) fn at_least(what: &str, reached: u64, goal: u64) -> Self {
         let (text, asked) = (grouped(reached), format!("≥ {}", grouped(goal)));
-        Self { what: what.into(), reached: text, goal: asked, holds: reached >= goal, by_the_clock: false }
+        Self { what: what.into(), reached: text, goal: asked, holds: reached >= goal, told_only: false }
     }
 
     /// Something measured, what it was to be, and whether it is.
     pub(crate) fn measured(what: &str, reached: String, goal: String, holds: bool) -> Self {
-        Self { what: what.into(), reached, goal, holds, by_the_clock: true }
+        Self { what: what.into(), reached, goal, holds, told_only: true }
     }
 
     /// Something told, without a goal.
@@ -73,7 +74,7 @@ impl Figure {
     /// A count that is to be none.
     pub(crate) fn none(what: &str, reached: u64) -> Self {
         let (text, goal) = (grouped(reached), "0".into());
-        Self { what: what.into(), reached: text, goal, holds: reached == 0, by_the_clock: false }
+        Self { what: what.into(), reached: text, goal, holds: reached == 0, told_only: false }
     }
 }
 
@@ -82,7 +83,7 @@ impl Outcome {
     pub(crate) fn failed(why: &anyhow::Error) -> Self {
         let what = format!("{why:#}").replace(['|', '\n'], " ");
         let (reached, goal) = ("failed".into(), "to run".into());
-        let figure = Figure { what, reached, goal, holds: false, by_the_clock: false };
+        let figure = Figure { what, reached, goal, holds: false, told_only: false };
         Self { figures: vec![figure], seeds: String::new() }
     }
 }
