@@ -2,13 +2,14 @@
 //! and real faults? And would it be found if it were otherwise?
 
 use anyhow::{Context as _, Result, ensure};
+use incumbent_tests::command::example;
 use incumbent_tests::rounds::fault::{Fault, Kind, deck};
 use incumbent_tests::rounds::log::{Act, Line, Log, Pass, stale, sweep};
 use incumbent_tests::rounds::round::{Broken, Order, Report, run};
 use incumbent_tests::rounds::site::Program;
 
 fn program() -> Result<Program> {
-    Program::new(env!("CARGO_BIN_EXE_scoreboard"))
+    Program::new(example("scoreboard"))
 }
 
 fn holds(seed: u64, kind: Kind, fault: Fault) -> Result<()> {
