@@ -226,7 +226,7 @@ pub(crate) fn renew(
 }
 
 /// From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time.
-/// On every other way out the record is given back.
+/// On every other way out the record is given back, or left to expire.
 fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<Attempt, Trouble> {
     let epoch = ours.epoch;
     let created = match io.info(Role::Lease) {
