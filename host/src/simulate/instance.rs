@@ -163,12 +163,15 @@ impl Instance {
                 () = sleep(pause) => {}
             }
             self.line.awake(life).await;
-            let Ok(epoch) = lease.epoch() else { continue };
+            let Ok(permit) = lease.permit() else { continue };
+            let Ok(epoch) = permit.epoch() else { continue };
             self.oracle.act(self.index, epoch);
             let (oracle, flight) = (self.oracle.clone(), self.draw(Duration::ZERO, self.weather.flight));
             tokio::spawn(async move {
                 sleep(flight).await;
                 oracle.arrives(epoch);
+                // The lease is not given back while an act is under way.
+                drop(permit);
             });
         }
     }
