@@ -87,7 +87,8 @@ pub struct Sighting {
     pub created: u64,
     /// The revision of the last record seen.
     pub revision: Option<u64>,
-    /// Since when nothing changed, steady: an instant after the first look at it.
+    /// Since when nothing changed, steady: an instant after the first look at it. For a record of one's own that others
+    /// are to see first: when it may be acted on.
     pub since_ns: u64,
     /// When it was last seen so, steady.
     pub last_ns: u64,
@@ -98,6 +99,19 @@ impl Sighting {
     #[must_use]
     pub fn new(created: u64, revision: Option<u64>, now_ns: u64) -> Self {
         Self { created, revision, since_ns: now_ns, last_ns: now_ns }
+    }
+
+    /// A record of one's own, written just now, that is not acted on before everybody who watches has seen it.
+    #[must_use]
+    pub fn announced(created: u64, revision: u64, now_ns: u64, terms: &Terms) -> Self {
+        let since_ns = now_ns.saturating_add(terms.announced_ns());
+        Self { created, revision: Some(revision), since_ns, last_ns: now_ns }
+    }
+
+    /// Whether it is of a record of one's own, this one, that others are to see first: nothing else is known of a later
+    /// instant than that of the look.
+    pub(crate) fn announces(&self, created: u64, revision: u64) -> bool {
+        self.created == created && self.revision == Some(revision) && self.last_ns < self.since_ns
     }
 
     /// What is known after a record was seen.

@@ -123,6 +123,8 @@ impl Seen {
         };
         match record::read_marked(&entry) {
             Ok((holder, _)) if !who.owns(&holder) => Self::Other(Loss::Superseded(holder)),
+            // Not of this tenure: a create of one's own that came late, or twice.
+            Ok((holder, _)) if holder.epoch != tenure.epoch => Self::Nothing,
             Ok((_, by)) if by.is_empty() => Self::OwnNewer(entry.revision),
             Ok((_, by)) => Self::Asked(entry.revision, by),
             Err(why) => Self::Other(Loss::Overwritten(not_a_holder(&who.lease, &why))),

@@ -30,7 +30,7 @@ pub fn take(
     if rule == Vacancy::Delayed {
         terms.fit_delayed().map_err(Trouble::Misfit)?;
     }
-    let look = Look { terms, who, rule, seen, created: bucket.created, began_ns };
+    let look = Look { terms, who, rule, seen, created: bucket.created, began_ns, was_free: false };
 
     let reading = io.get(Role::Lease, &who.lease).map_err(Trouble::Unreadable)?;
     match look.judge(io, reading)? {
@@ -49,6 +49,8 @@ struct Look<'a> {
     created: u64,
     /// A steady reading made before the first look.
     began_ns: u64,
+    /// Whether this very try found the key free, and only then wrote.
+    was_free: bool,
 }
 
 enum Found {
@@ -67,18 +69,12 @@ impl Look<'_> {
         let (created, seen) = (self.created, self.seen);
         Ok(match reading {
             Reading::Found(entry) => {
-                let sighting = Sighting::of_record(seen, created, entry.revision, now);
                 let holder = record::read(&entry)
                     .map_err(|why| Trouble::NotAHolder(not_a_holder(&self.who.lease, &why)))?;
                 if self.who.owns(&holder) {
-                    let announced = if self.rule == Vacancy::Delayed { self.terms.announced_ns() } else { 0 };
-                    let from = sighting.since_ns.saturating_add(announced);
-                    if now < from {
-                        Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(from) })
-                    } else {
-                        Found::Ours(holder)
-                    }
+                    self.judge_own(holder, now)
                 } else {
+                    let sighting = Sighting::of_record(seen, created, entry.revision, now);
                     // What the watched rule needs: to have seen the record just when it can be renewed no more.
                     let at = self.terms.until(sighting.since_ns);
                     let again_at_ns = Some(at).filter(|at| self.rule == Vacancy::Watched && now < *at);
@@ -91,33 +87,48 @@ impl Look<'_> {
                 Found::Free(Sighting::new(created, None, now))
             }
             Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
-                let sighting = Sighting::of_absence(seen, created, self.rule, self.terms, self.began_ns, now);
-                // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
-                // different rates and for acts under way, here as everywhere.
-                let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
-                if self.rule == Vacancy::Trusted || now >= free_at {
-                    Found::Free(sighting)
-                } else {
-                    Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(free_at) })
-                }
+                self.watch_over(now).map_or_else(Found::Wait, Found::Free)
             }
         })
     }
 
-    /// Written, and not yet acted on: everybody else who stands sees it first, so that nobody's wait for an absence goes on
-    /// across it, should the store forget it.
-    fn announce(&self, io: &mut impl Imports, revision: u64) -> Attempt {
-        let sighting = Sighting::new(self.created, Some(revision), io.now().steady_ns);
-        let again_at_ns = Some(sighting.since_ns.saturating_add(self.terms.announced_ns()));
-        Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns })
+    /// Whether nobody's has been watched for long enough, and what is known of it.
+    fn watch_over(&self, now: u64) -> Result<Sighting, Waiting> {
+        let sighting =
+            Sighting::of_absence(self.seen, self.created, self.rule, self.terms, self.began_ns, now);
+        // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
+        // different rates and for acts under way, here as everywhere.
+        let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
+        if self.rule == Vacancy::Trusted || now >= free_at {
+            Ok(sighting)
+        } else {
+            Err(Waiting { holder: None, sighting, again_at_ns: Some(free_at) })
+        }
     }
 
-    /// Written, and in another bucket than the one that was watched, or at the revision of another's record in it: it is
-    /// left to expire, and not taken up for as long as that takes.
-    fn leave(&self, io: &mut impl Imports, created: u64, revision: u64) -> Attempt {
-        let over = io.now().steady_ns.saturating_add(self.terms.ttl_ns);
-        let sighting = Sighting::new(created, Some(revision), over);
-        Attempt::Waiting(Waiting { holder: None, sighting, again_at_ns: Some(over) })
+    /// A record of one's own, from a write whose answer was lost. It may have been so long on its way that it came into a
+    /// bucket raised again meanwhile, or after somebody else's record that was forgotten: it counts where the key had
+    /// been watched as one watches an absence, and is no more than an absence until then.
+    fn judge_own(&self, own: Holder, now: u64) -> Found {
+        let announced = self.seen.filter(|old| old.announces(self.created, own.revision));
+        match announced {
+            Some(sighting) if now < sighting.since_ns => {
+                Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(sighting.since_ns) })
+            }
+            Some(_) => Found::Ours(own),
+            None => match self.watch_over(now) {
+                Err(waiting) if !self.was_free => Found::Wait(waiting),
+                _ if self.rule == Vacancy::Delayed => Found::Wait(self.announce(own.revision, now)),
+                _ => Found::Ours(own),
+            },
+        }
+    }
+
+    /// Written, and not yet acted on: everybody else who stands sees it first, so that nobody's wait for an absence goes on
+    /// across it, should the store forget it.
+    fn announce(&self, revision: u64, now: u64) -> Waiting {
+        let sighting = Sighting::announced(self.created, revision, now, self.terms);
+        Waiting { holder: None, sighting, again_at_ns: Some(sighting.since_ns) }
     }
 
     fn wait(&self, io: &mut impl Imports, created: u64) -> Attempt {
@@ -139,15 +150,17 @@ pub(crate) struct Provisional {
 /// Create the record of a key that is free.
 fn stand(io: &mut impl Imports, look: &Look<'_>, sighting: Sighting) -> Result<Attempt, Trouble> {
     match create(io, look.who) {
-        Ok(Created::Ours(ours)) if look.rule == Vacancy::Delayed => Ok(look.announce(io, ours.revision)),
+        Ok(Created::Ours(ours)) if look.rule == Vacancy::Delayed => {
+            Ok(Attempt::Waiting(look.announce(ours.revision, io.now().steady_ns)))
+        }
         Ok(Created::Ours(ours)) => confirm(io, look, ours),
         // Somebody's record was there just now: whatever was seen before is over.
         Ok(Created::Lost) => look_again(io, &Look { seen: None, ..*look }, None),
-        Err(fault @ Fault::Unknown(_)) => look_again(io, look, Some(fault)),
+        Err(fault @ Fault::Unknown(_)) => look_again(io, &Look { was_free: true, ..*look }, Some(fault)),
         // Surely refused, for good: is it still nobody's? Only then may a caller serve without it.
         Err(fault @ (Fault::Denied(_) | Fault::TooLarge(_))) => {
             let reading = io.get(Role::Lease, &look.who.lease).map_err(Trouble::Unreadable)?;
-            match (Look { seen: Some(sighting), ..*look }).judge(io, reading)? {
+            match (Look { seen: Some(sighting), was_free: true, ..*look }).judge(io, reading)? {
                 Found::Free(_) => Err(Trouble::Unwritable(fault)),
                 Found::Ours(_) => Err(Trouble::Unsure(fault)),
                 Found::Wait(waiting) => Ok(Attempt::Waiting(waiting)),
@@ -236,14 +249,15 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
             return Err(Trouble::Unsure(fault));
         }
     };
-    // What was seen was seen in another bucket, so this one's emptiness has not been watched.
+    // What was seen was seen in another bucket, so this one's emptiness has not been watched. The record is left to
+    // expire: its revision may be another's by the time it could be deleted.
     if created != look.created {
-        return Ok(look.leave(io, created, ours.revision));
+        return Ok(look.wait(io, created));
     }
     let ours = match floor::clear(io, look.terms, look.who, ours) {
         // Written anew after the move, which nobody has seen yet.
         Ok(Some(anew)) if anew.epoch != epoch && look.rule == Vacancy::Delayed => {
-            return Ok(look.announce(io, anew.revision));
+            return Ok(Attempt::Waiting(look.announce(anew.revision, io.now().steady_ns)));
         }
         Ok(Some(ours)) => ours,
         Ok(None) => return Ok(look.wait(io, created)),

@@ -244,7 +244,7 @@ impl OwnKey {
     }
 
     pub(crate) async fn update(&self, value: &[u8], expected: u64) -> Result<Write, Fault> {
-        self.own_revision(expected)?;
+        let expected = self.own_revision(expected)?;
         let ticket = self.rails().sending(value, self.clock.now());
         let answer = self.bucket.update(&self.key, value, expected).await;
         self.settle(ticket, &answer);
@@ -253,17 +253,33 @@ impl OwnKey {
 
     /// `sending` is called once it is sure to be sent.
     pub(crate) async fn delete(&self, expected: u64, sending: impl FnOnce() + Send) -> Result<Write, Fault> {
-        self.own_revision(expected)?;
+        let expected = self.own_revision(expected)?;
         // Once a deletion is sent the record may be gone, whatever is answered.
         self.rails().deleting();
         sending();
         self.bucket.delete(&self.key, expected).await
     }
 
-    fn own_revision(&self, expected: u64) -> Result<(), Fault> {
-        if self.rails().owns(expected) {
-            return Ok(());
+    /// Write what stands there once more. Unlike a read, which may be stale, that proves that it is still one's own.
+    async fn rewrite(&self) -> Result<(), Fault> {
+        let gone = || Fault::Unavailable("its own record is not there any more".into());
+        let (revision, value) = self.rails().standing().ok_or_else(gone)?;
+        match self.update(&value, revision).await? {
+            Write::Written(won) => {
+                self.rails().rewrote(revision, won);
+                Ok(())
+            }
+            Write::Stale(_) => Err(gone()),
         }
+    }
+
+    /// The revision to expect where the policy expects this one.
+    fn own_revision(&self, expected: u64) -> Result<u64, Fault> {
+        let rails = self.rails();
+        if rails.owns(expected) {
+            return Ok(rails.stands_at(expected));
+        }
+        drop(rails);
         let key = &self.key;
         // Not beyond what is granted: a sound policy may find a record of its own that is not known for one here.
         Err(Fault::Denied(format!(
@@ -290,6 +306,8 @@ pub(crate) struct Standing {
     pub(crate) gate: Arc<Gate>,
     pub(crate) floor: Arc<dyn Floor>,
     pub(crate) moved: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    /// The highest epoch issued as the policy was told it in this call.
+    pub(crate) told_floor: Option<u64>,
     /// Whether this call gives the lease back, the only one that may still write once it is finished.
     pub(crate) releasing: bool,
 }
@@ -361,11 +379,16 @@ impl Imports for Standing {
         // A purge may arrive late, when somebody else holds the key: from now on no epoch below it is issued.
         let below = sequence.saturating_sub(1);
         self.floor.raise(below).await.map_err(|why| Fault::Unavailable(why.to_string()))?;
+        // Two may be moving at once. Whoever takes the lease from now on sees the floor that was raised, and takes nothing
+        // below it; who took it before has purged this record, or somebody else has, and that shows now.
+        self.own.rewrite().await?;
         self.own.bucket.purge_below(sequence).await
     }
 
     async fn floor(&mut self) -> Result<u64, Fault> {
-        self.floor.highest().await.map_err(|why| Fault::Unavailable(why.to_string()))
+        let highest = self.floor.highest().await.map_err(|why| Fault::Unavailable(why.to_string()))?;
+        self.told_floor = Some(highest);
+        Ok(highest)
     }
 
     fn moved(&mut self, was: u64, floor: u64) {
@@ -378,8 +401,13 @@ impl Imports for Standing {
             Claim::Kept(tenure) => (tenure, false),
             Claim::Open(..) | Claim::Opened(_) => return Ok(()),
         };
-        // One that cannot be read is found so again, and said, before the lease is believed.
-        let floor = if taken { self.floor.highest().await.unwrap_or(0) } else { 0 };
+        // What another instance raised it to meanwhile is no lie of the policy's. One that cannot be read is found so
+        // again, and said, before the lease is believed.
+        let floor = match self.told_floor {
+            Some(told) => told,
+            None if taken => self.floor.highest().await.unwrap_or(0),
+            None => 0,
+        };
         let (epoch, revision, until) = (tenure.epoch, tenure.revision, Steady(tenure.until_ns));
         self.own.rails().judge(epoch, revision, until, taken.then_some(floor))
     }

@@ -27,6 +27,8 @@ pub(crate) struct Rails {
     /// What stands at the last of them.
     last_value: Vec<u8>,
     pending: VecDeque<Pending>,
+    /// The revision that a rewriting replaced, and the one that it won.
+    rewritten: Option<(u64, u64)>,
     epoch: Option<u64>,
     last_ticket: u64,
     /// Writes up to this ticket may have been undone by a deletion sent after them.
@@ -88,6 +90,7 @@ impl Rails {
             own: VecDeque::new(),
             last_value: Vec::new(),
             pending: VecDeque::new(),
+            rewritten: None,
             epoch: None,
             last_ticket: 0,
             void: 0,
@@ -123,14 +126,14 @@ impl Rails {
 
     /// An entry was read: is it a write of ours whose answer was lost, or one of ours that was marked?
     pub(crate) fn saw(&mut self, entry: &Entry) {
-        if self.owns(entry.revision) {
-            return;
-        }
+        // A bucket raised again from nothing gives its revisions once more: then to a later write.
+        let known = self.own.iter().rev().find(|own| own.revision == entry.revision).map(|own| own.ticket);
         // The earliest of equal writes, whose time runs out first.
         let equal = self.pending.iter().find(|write| write.value == entry.value);
         let write = equal.map(|write| (write.ticket, write.sent));
         // A mark came on top of its write, so the key lives longer than the write alone lets it.
-        if let Some((ticket, sent)) = write.or_else(|| self.marked(entry)) {
+        let of = write.or_else(|| self.marked(entry));
+        if let Some((ticket, sent)) = of.filter(|(ticket, _)| known.is_none_or(|known| known < *ticket)) {
             keep(&mut self.own, Own { revision: entry.revision, ticket, sent }, OWN);
             self.last_value.clone_from(&entry.value);
         }
@@ -157,6 +160,21 @@ impl Rails {
     /// The last revision known to be ours, unless a deletion was sent after it.
     pub(crate) fn latest(&self) -> Option<u64> {
         self.own.back().filter(|own| own.ticket > self.void).map(|own| own.revision)
+    }
+
+    /// The last revision known to be ours and what stands there, unless a deletion was sent after it.
+    pub(crate) fn standing(&self) -> Option<(u64, Vec<u8>)> {
+        self.latest().map(|revision| (revision, self.last_value.clone()))
+    }
+
+    /// What stood at the one revision stands at the other now, which the policy does not know.
+    pub(crate) fn rewrote(&mut self, from: u64, to: u64) {
+        self.rewritten = Some((from, to));
+    }
+
+    /// The revision at which what the policy knows at this one stands.
+    pub(crate) fn stands_at(&self, revision: u64) -> u64 {
+        self.rewritten.filter(|(from, _)| *from == revision).map_or(revision, |(_, to)| to)
     }
 
     /// Whether the key is ours at this instant, by the clock too, so that a purge takes only our own record.
@@ -368,6 +386,16 @@ mod tests {
         assert_eq!(rails.believe(57, 58, FOR_EVER), Ok(at(116)));
     }
 
+    #[test]
+    fn a_lost_answer_is_found_at_a_revision_given_once_more() {
+        let mut rails = taken(57);
+        rails.sending(b"in a bucket raised again", at(104));
+        rails.saw(&entry(57, b"in a bucket raised again"));
+        rails.saw(&entry(57, b"in a bucket raised again"));
+        assert_eq!(rails.believe(57, 57, FOR_EVER), Ok(at(116)));
+        assert_eq!(rails.own.len(), 2);
+    }
+
     const WRITTEN: &[u8] = br#"{"instance":"alice","epoch":57,"nonce":"n1"}"#;
 
     #[test]
@@ -385,6 +413,17 @@ mod tests {
             br#"{"epoch":57,"instance":"alice","nonce":"n1","renewed":"later","step_down":"ops"}"#,
         ));
         assert_eq!(rails.believe(57, 61, FOR_EVER), Ok(at(120)));
+    }
+
+    #[test]
+    fn a_mark_at_a_revision_given_once_more_counts_from_the_write_it_is_on() {
+        let mut rails = Rails::new(VALIDITY);
+        let ticket = rails.sending(b"in the bucket before", at(50));
+        rails.acknowledged(ticket, 58);
+        let ticket = rails.sending(WRITTEN, at(104));
+        rails.acknowledged(ticket, 57);
+        rails.saw(&entry(58, br#"{"epoch":57,"instance":"alice","nonce":"n1","step_down":"ops"}"#));
+        assert_eq!(rails.until(58), Ok(at(116)));
     }
 
     #[test]

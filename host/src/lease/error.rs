@@ -84,6 +84,8 @@ impl LeaseError {
     pub fn passes(&self) -> bool {
         match self {
             Self::Taken(_) | Self::NotYetFree | Self::Unsure(_) | Self::TooSlow => true,
+            // Another instance may have raised the floor after the policy looked.
+            Self::Lied(Lie::BelowFloor { .. }) => true,
             Self::Unreadable(fault) | Self::FloorUnmoved(fault) | Self::Store(fault) => {
                 matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_))
             }

@@ -1,6 +1,6 @@
 //! The one store of a simulation, whose record tells whose it is, and what befalls it as a whole.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,6 +59,9 @@ struct State {
     /// What it held before the last write.
     before: Option<(Saved, Option<u64>)>,
     past: VecDeque<Reading>,
+    /// The revisions given, and those that were given more than once, in this bucket and those before it.
+    given: HashSet<u64>,
+    given_again: HashSet<u64>,
     unmarked: bool,
     is_down: bool,
 }
@@ -155,6 +158,14 @@ impl Ground {
             (Reading::Found(entry), Op::Purge(below)) if entry.revision < *below => state.writer,
             _ => None,
         };
+        // Where a revision was given once more, by a store that forgot it or was raised again, a late write of an earlier
+        // holder that quotes it wins. No policy can know better; who is written over finds his next renewal refused.
+        let knew = !matches!(&before, Reading::Found(entry) if state.given_again.contains(&entry.revision));
+        if !matches!(op, Op::Purge(_)) {
+            if !state.given.insert(won) {
+                state.given_again.insert(won);
+            }
+        }
         state.before = saved.map(|saved| (saved, state.writer));
         if !matches!(op, Op::Purge(_)) {
             if state.past.len() == REMEMBERED {
@@ -167,7 +178,7 @@ impl Ground {
                 state.writer = Some(object);
             }
             drop(state);
-            if let Some(of) = touched.filter(|of| *of != object) {
+            if let Some(of) = touched.filter(|of| knew && *of != object) {
                 self.oracle.touched(instance, object, of);
             }
             self.oracle.note(instance, "wrote", object, won, || format!("{} won revision {won}", op.words()));

@@ -184,7 +184,8 @@ impl Line {
             Some(Mishap::Denied) => Err(Fault::Denied("not allowed at the moment".into())),
             _ => self.ground.apply(&op, by),
         };
-        if repeated {
+        // What was surely refused is not sent again.
+        if repeated && answer.is_ok() {
             self.later(op.clone(), by);
         }
         if one_way || unheard {

@@ -6,11 +6,18 @@
 // further, so with a jump of one an old holder's late update would quote a revision that the new holder is given again.
 #define STRIDE ((uint64_t)1 << 32)
 
-// Where revisions are moved from this floor: the next multiple but one. The host raises the floor to just below that
-// before it sends the purge, so from a floor just below a multiple a move that was begun is made again.
+// How far past a move that was begun, and maybe never came to pass, the next one goes.
+#define STEP ((uint64_t)1 << 16)
+
+// Whether the host had raised the floor to this, just below the place of a move, before it sent the purge.
+static bool is_begun(uint64_t floor) {
+    return (floor + 1) % STEP == 0;
+}
+
+// Where revisions are moved from this floor: the next multiple but one, or a step past the last move that was begun.
+// Never twice to the same place: in a bucket wiped in between, its revisions would be given once more.
 static uint64_t move_target(uint64_t floor) {
-    uint64_t next = (floor / STRIDE + 1) * STRIDE;
-    return floor + 1 == next ? next : next + STRIDE;
+    return is_begun(floor) ? floor + 1 + STEP : (floor / STRIDE + 2) * STRIDE;
 }
 
 // Other live keys named when a move is refused.
@@ -114,8 +121,9 @@ cleared_t floor_clear(const terms_t *terms, identity_t *who, provisional_t *ours
         too_high(trouble, higher);
         return TROUBLED;
     }
-    if (ours->epoch > floor) return CLEAR;
-    // An earlier take of this record was counted as issued, and went no further. The next create is above it.
+    // Not one that would read as a move begun once it is the floor.
+    if (ours->epoch > floor && !is_begun(ours->epoch)) return CLEAR;
+    // So, or an earlier take of this record was counted as issued, and went no further. The next create is above it.
     if (ours->revision > floor) {
         give_back(terms, who, ours);
         return TAKEN_OVER;

@@ -79,6 +79,8 @@ static seen_t see(const kv_reading_t *reading, const identity_t *who, const tenu
         *loss = (loss_t){.tag = EXPORTS_LEASE_LOSS_SUPERSEDED, .val.superseded = holder};
         return OTHER;
     }
+    // Not of this tenure: a create of one's own that came late, or twice.
+    if (holder.epoch != tenure->epoch) return NOTHING;
     *newer = *tenure;
     newer->revision = reading->val.found.revision;
     return by->len == 0 ? OWN_NEWER : ASKED;

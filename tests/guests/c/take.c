@@ -9,6 +9,8 @@ typedef struct {
     uint64_t created;
     // A steady reading made before the first look.
     uint64_t began_ns;
+    // Whether this very try found the key free, and only then wrote.
+    bool was_free;
 } look_t;
 
 typedef enum {
@@ -40,21 +42,17 @@ static bool waits_anew(attempt_t *attempt, uint64_t created) {
     return waits(attempt, (waiting_t){.sighting = sighting_new(created, steady_now())});
 }
 
-// Written, and in another bucket than the one that was watched, or at the revision of another's record in it: left to
-// expire, and not taken up for as long as that takes.
-static bool leaves(attempt_t *attempt, const look_t *look, uint64_t created, uint64_t revision) {
-    uint64_t over = saturating_add(steady_now(), look->terms->ttl_ns);
-    sighting_t sighting = sighting_new(created, over);
+// Written, and not yet acted on: everybody else who stands sees it first.
+static waiting_t announce(const look_t *look, uint64_t revision, uint64_t now) {
+    sighting_t sighting = sighting_new(look->created, now);
     sighting.revision = (policy_option_u64_t){true, revision};
-    return waits(attempt, (waiting_t){.sighting = sighting, .again_at_ns = {true, over}});
+    // When it may be acted on.
+    sighting.since_ns = saturating_add(now, terms_announced(look->terms));
+    return (waiting_t){.sighting = sighting, .again_at_ns = {true, sighting.since_ns}};
 }
 
-// Written, and not yet acted on: everybody else who stands sees it first.
 static bool announces(attempt_t *attempt, const look_t *look, uint64_t revision) {
-    sighting_t sighting = sighting_new(look->created, steady_now());
-    sighting.revision = (policy_option_u64_t){true, revision};
-    uint64_t at = saturating_add(sighting.since_ns, terms_announced(look->terms));
-    return waits(attempt, (waiting_t){.sighting = sighting, .again_at_ns = {true, at}});
+    return waits(attempt, announce(look, revision, steady_now()));
 }
 
 static bool troubled(trouble_t *trouble, uint8_t tag, fault_t fault) {
@@ -68,6 +66,34 @@ static bool no_holder(trouble_t *trouble, text_t why) {
     return false;
 }
 
+// Whether nobody's has been watched for long enough, and what is known of it.
+static bool watch_over(const look_t *look, uint64_t now, waiting_t *waiting) {
+    waiting->sighting =
+        sighting_of_absence(look->seen, look->created, look->rule, look->terms, look->began_ns, now);
+    // A whole ttl, not the ttl less the margin: the margin pays for clocks that run at different rates and for acts
+    // under way.
+    uint64_t free_at = saturating_add(waiting->sighting.since_ns, look->terms->ttl_ns);
+    if (look->rule == EXPORTS_LEASE_VACANCY_TRUSTED || now >= free_at) return true;
+    waiting->again_at_ns = (policy_option_u64_t){true, free_at};
+    return false;
+}
+
+// A record of one's own, from a write whose answer was lost. It may have come into a bucket raised again meanwhile, or
+// after somebody else's record that was forgotten: it counts where the key had been watched as one watches an absence.
+static found_t judge_own(const look_t *look, uint64_t revision, uint64_t now, waiting_t *waiting) {
+    const sighting_t *seen = look->seen;
+    // Of a record of one's own that others are to see first: nothing else is known of a later instant than the look's.
+    if (seen != NULL && seen->created == look->created && seen->revision.is_some && seen->revision.val == revision &&
+        seen->last_ns < seen->since_ns) {
+        *waiting = (waiting_t){.sighting = *seen, .again_at_ns = {true, seen->since_ns}};
+        return now < seen->since_ns ? WAIT : OURS;
+    }
+    if (!watch_over(look, now, waiting) && !look->was_free) return WAIT;
+    if (look->rule != EXPORTS_LEASE_VACANCY_DELAYED) return OURS;
+    *waiting = announce(look, revision, now);
+    return WAIT;
+}
+
 static judged_t judge(const look_t *look, const kv_reading_t *reading) {
     // Read after the answer came: whatever it told was written before this instant.
     uint64_t now = steady_now();
@@ -79,22 +105,15 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
         const kv_entry_t *entry = &reading->val.found;
         holder_t holder;
         text_t asked, why;
-        waiting->sighting = sighting_of_record(look->seen, look->created, entry->revision, now);
         if (!record_read(entry, &holder, &asked, &why)) {
             judged.found = NO_HOLDER;
             judged.why = not_a_holder(look->who->lease, why);
         } else if (owns(look->who, &holder)) {
-            uint64_t announced = delayed ? terms_announced(look->terms) : 0;
-            uint64_t at = saturating_add(waiting->sighting.since_ns, announced);
-            if (now < at) {
-                judged.found = WAIT;
-                waiting->again_at_ns = (policy_option_u64_t){true, at};
-                break;
-            }
-            judged.found = OURS;
+            judged.found = judge_own(look, entry->revision, now, waiting);
             judged.ours = holder;
         } else {
             judged.found = WAIT;
+            waiting->sighting = sighting_of_record(look->seen, look->created, entry->revision, now);
             waiting->holder = (exports_lease_option_holder_t){true, holder};
             // What the watched rule needs: to have seen the record just when it can be renewed no more.
             uint64_t at = terms_until(look->terms, waiting->sighting.since_ns);
@@ -109,15 +128,7 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
             waiting->sighting = sighting_new(look->created, now);
             break;
         }
-        waiting->sighting =
-            sighting_of_absence(look->seen, look->created, look->rule, look->terms, look->began_ns, now);
-        // A whole ttl, not the ttl less the margin: the margin pays for clocks that run at different rates and for
-        // acts under way.
-        uint64_t free_at = saturating_add(waiting->sighting.since_ns, look->terms->ttl_ns);
-        if (look->rule != EXPORTS_LEASE_VACANCY_TRUSTED && now < free_at) {
-            judged.found = WAIT;
-            waiting->again_at_ns = (policy_option_u64_t){true, free_at};
-        }
+        judged.found = watch_over(look, now, waiting) ? FREE : WAIT;
     }
     }
     return judged;
@@ -165,10 +176,9 @@ static bool confirm(const look_t *look, provisional_t ours, attempt_t *attempt, 
         give_back(look->terms, look->who, &ours);
         return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNSURE, fault);
     }
-    // What was seen was seen in another bucket, so this one's emptiness has not been watched.
-    if (bucket.created != look->created) {
-        return leaves(attempt, look, bucket.created, ours.revision);
-    }
+    // What was seen was seen in another bucket, so this one's emptiness has not been watched. The record is left to
+    // expire: its revision may be another's by the time it could be deleted.
+    if (bucket.created != look->created) return waits_anew(attempt, bucket.created);
     uint64_t epoch = ours.epoch;
     switch (floor_clear(look->terms, look->who, &ours, trouble)) {
     case CLEAR:
@@ -258,8 +268,11 @@ static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *att
         break;
     }
     switch (fault.tag) {
-    case KV_FAULT_UNKNOWN:
-        return look_again(look, &fault, attempt, trouble);
+    case KV_FAULT_UNKNOWN: {
+        look_t own = *look;
+        own.was_free = true;
+        return look_again(&own, &fault, attempt, trouble);
+    }
     case KV_FAULT_MISSING_BUCKET:
         return troubled(trouble, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
     case KV_FAULT_UNAVAILABLE:
@@ -275,6 +288,7 @@ static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *att
     }
     look_t again = *look;
     again.seen = sighting;
+    again.was_free = true;
     judged_t judged = judge(&again, &reading);
     switch (judged.found) {
     case FREE:
@@ -306,7 +320,7 @@ bool exports_lease_take(terms_t *terms, identity_t *who, exports_lease_vacancy_t
     if (!kv_info(KV_ROLE_LEASE, &bucket, &fault)) return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
     if (!terms_fit(terms, &bucket, &why)) return misfit(err, why);
     if (rule == EXPORTS_LEASE_VACANCY_DELAYED && !terms_fit_delayed(terms, &why)) return misfit(err, why);
-    look_t look = {terms, who, rule, maybe_seen, bucket.created, began_ns};
+    look_t look = {terms, who, rule, maybe_seen, bucket.created, began_ns, false};
     if (!kv_get(KV_ROLE_LEASE, &who->lease, &reading, &fault)) {
         return troubled(err, EXPORTS_LEASE_TROUBLE_UNREADABLE, fault);
     }

@@ -295,6 +295,11 @@ impl State {
         Object::new(i, self.instances[i].object)
     }
 
+    /// Whether a record of this instance's lease object stands there.
+    pub(crate) fn is_own_there(&self, i: usize) -> bool {
+        matches!(self.store.record.value, Value::Live(_, owner) if owner == self.object(i))
+    }
+
     /// A fingerprint of 128 bits, by which states are told apart.
     pub(crate) fn digest(&self) -> u128 {
         let mut mixer = Mixer::new();

@@ -280,6 +280,11 @@ impl<'a> Stepper<'a> {
                 if let Write::Purge(below) = write {
                     // The host keeps it before it sends: a purge may arrive late.
                     self.keeps(&mut sending, i, below.before());
+                    // And proves by a write that the record is still its own: then two do not move at once.
+                    if !sending.is_own_there(i) {
+                        self.hears(sending, i, Answer::Unavailable, Step::Refused(i, Answer::Unavailable));
+                        return;
+                    }
                 }
                 self.writes(&sending, i, write);
                 Some(write)
