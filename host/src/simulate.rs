@@ -129,7 +129,7 @@ impl Simulation {
     fn raise(&self, weather: &Arc<Weather>, rng: &mut Rng) -> World {
         let oracle = Arc::new(Oracle::new(weather.instances, self.keep));
         let store_clock = Clock::of_runtime(Steady(0), 0);
-        let ground = Arc::new(Ground::new(store_clock, weather.ttl, oracle.clone()));
+        let ground = Arc::new(Ground::new(store_clock, weather, oracle.clone()));
         let place = Place {
             oracle: oracle.clone(),
             weather: weather.clone(),

@@ -78,13 +78,13 @@ fn natively() -> Simulation {
 }
 
 fn native(budget: Budget) -> Result<Outcome> {
-    let total = simulate(&natively(), DAY * budget.pick(120, 3650))?;
+    let total = simulate(&natively(), DAY * budget.pick(365, 3650))?;
     let cores = std::thread::available_parallelism()?.get();
     let rate = total.simulated.as_secs_f64() / total.took.as_secs_f64() / f64::from(u32::try_from(cores)?);
     let fewest = Mishap::ALL.iter().map(|mishap| total.mishaps.of(*mishap)).min().unwrap_or(0);
     let kinds = u64::try_from(Mishap::ALL.len())?;
     let rows = vec![
-        Figure::at_least("days simulated", total.simulated.as_secs() / DAY.as_secs(), budget.pick(120, 3650)),
+        Figure::at_least("days simulated", total.simulated.as_secs() / DAY.as_secs(), budget.pick(365, 3650)),
         Figure::none("seeds that broke anything", u64::try_from(total.broken.len())?),
         Figure::measured(
             "times real time, for each core",

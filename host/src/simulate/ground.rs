@@ -1,6 +1,6 @@
 //! The one store of a simulation, whose record tells whose it is, and what befalls it as a whole.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::Mishap;
 use super::oracle::Oracle;
+use super::weather::Weather;
 use crate::clock::Clock;
 use crate::store::memory::{Memory, Saved};
 use crate::store::{Bucket, BucketConfig, BucketInfo, Fault, Reading, Store, Watch, Write};
@@ -47,6 +48,8 @@ pub(super) struct Ground {
     clock: Clock,
     ttl: Duration,
     oracle: Arc<Oracle>,
+    /// Whether it may lose a write, and so has to know what it held before.
+    may_roll_back: bool,
     state: Mutex<State>,
     /// How often anything changed.
     changes: AtomicU64,
@@ -59,21 +62,26 @@ struct State {
     /// What it held before the last write.
     before: Option<(Saved, Option<u64>)>,
     past: VecDeque<Reading>,
-    /// The revisions given, and those that were given more than once, in this bucket and those before it.
-    given: HashSet<u64>,
+    /// How often it was raised, and whether this bucket's revisions were moved.
+    raised: u64,
+    is_moved: bool,
+    /// In which of the buckets a revision was given last.
+    given: HashMap<u64, u64>,
+    /// Those given more than once, though not because they were moved to where others had been.
     given_again: HashSet<u64>,
     unmarked: bool,
     is_down: bool,
 }
 
 impl Ground {
-    pub(super) fn new(clock: Clock, ttl: Duration, oracle: Arc<Oracle>) -> Self {
+    pub(super) fn new(clock: Clock, weather: &Weather, oracle: Arc<Oracle>) -> Self {
         let memory = Memory::new(clock.clone());
         let ground = Self {
             memory,
             clock,
-            ttl,
+            ttl: weather.ttl,
             oracle,
+            may_roll_back: weather.has(Mishap::RolledBack),
             state: Mutex::default(),
             changes: AtomicU64::new(0),
             wake: Notify::new(),
@@ -143,7 +151,8 @@ impl Ground {
     pub(super) fn apply(&self, op: &Op, by: Writer) -> Result<Write, Fault> {
         self.up()?;
         let bucket = self.bucket()?;
-        let (before, saved) = (at_once(bucket.get(LEASE))?, self.memory.saved(BUCKET));
+        let saved = self.may_roll_back.then(|| self.memory.saved(BUCKET)).flatten();
+        let before = at_once(bucket.get(LEASE))?;
         let answer = match op {
             Op::Create(value) => at_once(bucket.create(LEASE, value)),
             Op::Update(value, expected) => at_once(bucket.update(LEASE, value, *expected)),
@@ -161,8 +170,12 @@ impl Ground {
         // Where a revision was given once more, by a store that forgot it or was raised again, a late write of an earlier
         // holder that quotes it wins. No policy can know better; who is written over finds his next renewal refused.
         let knew = !matches!(&before, Reading::Found(entry) if state.given_again.contains(&entry.revision));
-        if !matches!(op, Op::Purge(_)) {
-            if !state.given.insert(won) {
+        if matches!(op, Op::Purge(_)) {
+            state.is_moved = true;
+        } else {
+            let raised = state.raised;
+            let before = state.given.insert(won, raised);
+            if before.is_some_and(|before| before == raised || !state.is_moved) {
                 state.given_again.insert(won);
             }
         }
@@ -199,6 +212,8 @@ impl Ground {
         let was_held = state.writer.take().is_some();
         state.past.clear();
         state.before = None;
+        state.raised += 1;
+        state.is_moved = false;
         was_held
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::Mishap;
 use super::ground::{BUCKET, LEASE, Writer};
 use super::line::{Line, Wire};
 use super::oracle::Oracle;
@@ -18,7 +19,7 @@ use super::weather::Weather;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::floor::Floor;
-use crate::lease::{Lease, LeaseOptions};
+use crate::lease::{Lease, LeaseError, LeaseOptions};
 use crate::policy::Policy;
 
 /// Where all instances keep the highest epoch issued.
@@ -143,7 +144,13 @@ impl Instance {
         self.oracle.stands(index, object, &lease);
         match lease.take().await {
             Ok(_) => self.hold(&lease, life).await,
-            Err(why) => self.gives_up("cannot take", &why),
+            Err(why) => {
+                // A read that answers what was there before may well tell of nobody.
+                if matches!(why, LeaseError::Unwritable(_)) && !self.weather.has(Mishap::ReadStale) {
+                    self.oracle.told_nobody(index, self.weather.ttl);
+                }
+                self.gives_up("cannot take", &why);
+            }
         }
     }
 

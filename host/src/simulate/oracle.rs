@@ -41,6 +41,13 @@ pub enum Finding {
         /// Who lost it.
         instance: usize,
     },
+    /// An instance was told that nobody holds the lease, so that it may serve without it, while another held it.
+    ToldNobody {
+        /// Who was told so.
+        instance: usize,
+        /// Who held it.
+        holder: usize,
+    },
     /// The policy did what the guard rails do not let it, or failed.
     Misdeed(String),
 }
@@ -64,6 +71,12 @@ impl fmt::Display for Finding {
             Self::NobodyTakes => write!(f, "nothing is wrong any more, and nobody takes the lease"),
             Self::LostForNothing { instance } => {
                 write!(f, "instance {instance} lost the lease though nothing was wrong")
+            }
+            Self::ToldNobody { instance, holder } => {
+                write!(
+                    f,
+                    "instance {instance} was told that nobody holds the lease, while instance {holder} did"
+                )
             }
             Self::Misdeed(what) => f.write_str(what),
         }
@@ -305,6 +318,20 @@ impl Oracle {
         });
         if was_held {
             self.found(&mut book, Finding::NotItsOwn { instance });
+        }
+    }
+
+    /// An instance may serve without the lease, because nobody holds it: that was looked for within so much time.
+    pub(super) fn told_nobody(&self, instance: usize, within: Duration) {
+        let mut book = self.book();
+        let begun = self.at().saturating_sub(within);
+        let held = |stand: &Stand| {
+            let epoch = open(stand)?;
+            book.holds.iter().rev().find(|hold| hold.epoch == epoch).filter(|hold| hold.from < begun)
+        };
+        let holder = book.stands.iter().position(|stand| held(stand).is_some());
+        if let Some(holder) = holder.filter(|holder| *holder != instance) {
+            self.found(&mut book, Finding::ToldNobody { instance, holder });
         }
     }
 

@@ -135,7 +135,11 @@ bugs! {
     WatchesAcrossGaps = "counts a wait on in which it did not look" {
         take!(|io, terms, who, rule, seen| {
             let now = io.now().steady_ns;
-            lease::take(io, terms, who, rule, seen.map(|seen| Sighting { last_ns: now, ..seen }))
+            let watched = |seen: Sighting| match seen.revision {
+                None => Sighting { last_ns: now, ..seen },
+                Some(_) => seen,
+            };
+            lease::take(io, terms, who, rule, seen.map(watched))
         });
     }
     RemembersAnotherBucket = "counts what it saw in a bucket that was raised again since" {

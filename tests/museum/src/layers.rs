@@ -46,7 +46,7 @@ const DECIDED: [&str; 6] = ["check", "take", "renew", "release", "step-down", "p
 
 /// Simulated for each seed, and how many seeds are tried.
 const LENGTH: Duration = Duration::from_secs(15 * 60);
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 1200;
 
 impl Bug {
     /// What finds it: the first two layers that do, the cheaper ones first.
