@@ -23,6 +23,7 @@ mod lease_input;
 mod lease_keep;
 mod lease_line;
 mod lease_lost_answers;
+mod lease_moving;
 mod lease_nats;
 mod lease_operator;
 mod lease_race;
