@@ -33,15 +33,14 @@ mod calls;
 #[path = "../../../host/src/clock.rs"]
 #[allow(dead_code, unreachable_pub, reason = "more than is used here")]
 mod clock;
-#[cfg(test)]
 #[path = "../../../host/src/gate.rs"]
+#[allow(dead_code, reason = "its own tests use it")]
 mod gate;
 #[path = "../../../host/src/policy/rehearsal/parse.rs"]
 #[expect(unreachable_pub, reason = "public in the host")]
 mod parse;
-#[cfg(test)]
 #[path = "../../../host/src/rails.rs"]
-#[allow(dead_code, unreachable_pub, reason = "more than is used here")]
+#[allow(dead_code, unreachable_pub, reason = "its own tests use it")]
 mod rails;
 #[path = "../../../host/src/policy/rehearsal/script.rs"]
 #[allow(dead_code, unreachable_pub, reason = "more than is used here")]
@@ -82,7 +81,6 @@ mod store {
 }
 
 /// The gate's atomics.
-#[cfg(test)]
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 }
