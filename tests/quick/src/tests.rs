@@ -24,7 +24,8 @@ fn every_scene_is_decided_as_its_table_says() {
 #[test]
 fn in_every_state_the_invariants_hold() -> Result<(), String> {
     let faults = Faults { looks: 2, lost_answer: 1, stale: 1, release: 1, ..Faults::default() };
-    let report = explore::<BuiltIn>(&Config { expiry: Expiry::Either, faults, ..Config::two(4) })?;
+    let report =
+        explore::<BuiltIn>(&Config { expiry: Expiry::Either, faults, most: 1_000_000, ..Config::two(4) })?;
     assert!(report.violation.is_none() && report.exhausted, "{:#?}", report.violation);
     Ok(())
 }
