@@ -168,8 +168,10 @@ mod tests {
     #[test]
     fn the_last_act_of_a_sealed_gate_is_told_so() {
         let gate = open();
+        assert!(!gate.is_quiet(), "nobody waits for the quiet of an open gate");
         assert_eq!((gate.enter(|| 9), gate.enter(|| 9), gate.enter(|| 10)), (Some(EPOCH), Some(EPOCH), None));
-        assert!(!gate.leave(), "not sealed");
+        assert!(!gate.leave() && !gate.leave(), "not sealed");
+        assert_eq!(gate.enter(|| 9), Some(EPOCH));
         assert_eq!(gate.enter(|| 9), Some(EPOCH));
         gate.seal();
         assert_eq!(gate.enter(|| 9), None);
