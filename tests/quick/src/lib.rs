@@ -37,7 +37,6 @@ mod clock;
 #[allow(dead_code, reason = "its own tests use it")]
 mod gate;
 #[path = "../../../host/src/policy/rehearsal/parse.rs"]
-#[expect(unreachable_pub, reason = "public in the host")]
 mod parse;
 #[path = "../../../host/src/rails.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its own tests use it")]
