@@ -54,6 +54,11 @@ fn another_epoch_than_the_one_taken_is_not_believed() {
     assert_eq!(rails.believe(57, 57, FOR_EVER), lie(57));
     let other = Lie::OtherEpoch { said: 58, known: 57 };
     assert_eq!(taken(57).believe(58, 57, FOR_EVER), Err(other));
+    // Both its own: an epoch lies at the revision or below, never above.
+    let ticket = rails.sending(b"b", at(104));
+    rails.acknowledged(ticket, 58);
+    assert_eq!(rails.believe_taken(58, 57, FOR_EVER, 0), lie(58));
+    assert_eq!(rails.believe_taken(57, 58, FOR_EVER, 0), Ok(at(116)));
 }
 
 #[test]
@@ -198,6 +203,7 @@ fn the_key_is_owned_until_its_time_and_not_after_the_end() {
     let mut rails = taken(57);
     assert!(rails.owns_key(Steady(at(112).0 - 1)));
     assert!(!rails.owns_key(at(112)));
+    assert!(!rails.is_finished());
     rails.finish();
     assert!(rails.is_finished() && !rails.owns_key(at(101)));
     assert!(!Rails::new(VALIDITY).owns_key(at(0)));
