@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use incumbent::policy::rehearsal::{Scene, Script, TABLES as BUILT_IN};
 use incumbent::{Policy, Runtime};
-use incumbent_tests::native;
 use tokio::sync::OnceCell;
 
 macro_rules! tables {
@@ -78,9 +77,7 @@ fn fault(block: &Scene, table: &str, one: &str, first: &str, other: &str, second
 }
 
 fn run_natively(block: &Scene) -> Result<String> {
-    let script = Script::new(&block.answers);
-    let outcome = native::decide(block, &script).map_err(anyhow::Error::msg)?;
-    Ok(format!("{}{outcome}", script.end().map_err(anyhow::Error::msg)?))
+    incumbent_quick::play(&block.given).map_err(anyhow::Error::msg)
 }
 
 async fn run_through(policy: &Policy, block: &Scene) -> Result<String> {

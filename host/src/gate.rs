@@ -109,3 +109,74 @@ impl Gate {
         self.permits.load(Ordering::Acquire) == NO_MORE
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: u64 = 57;
+
+    /// A gate that is open until 10.
+    fn open() -> Gate {
+        let gate = Gate::new();
+        assert!(gate.open(EPOCH, 10));
+        gate
+    }
+
+    #[test]
+    fn it_is_shut_until_it_is_opened_and_at_its_time() {
+        let gate = Gate::new();
+        assert_eq!((gate.pass(|| 0), gate.enter(|| 0), gate.until()), (None, None, None));
+        let gate = open();
+        assert_eq!((gate.pass(|| 9), gate.pass(|| 10), gate.until()), (Some(EPOCH), None, Some(10)));
+        assert!(gate.open(EPOCH, 20));
+        assert_eq!((gate.pass(|| 19), gate.pass(|| 20), gate.until()), (Some(EPOCH), None, Some(20)));
+    }
+
+    #[test]
+    fn opened_until_a_time_long_past_it_is_open_to_nobody_and_not_sealed() {
+        let gate = Gate::new();
+        for until in [0, 1, 2] {
+            assert!(gate.open(EPOCH, until));
+            assert_eq!((gate.until(), gate.pass(|| 2)), (Some(2), None));
+            assert!(!gate.is_sealed());
+        }
+    }
+
+    #[test]
+    fn shut_it_may_be_opened_again() {
+        let gate = open();
+        gate.shut();
+        assert_eq!((gate.pass(|| 0), gate.enter(|| 0), gate.until()), (None, None, None));
+        assert!(!gate.is_sealed());
+        assert!(gate.open(EPOCH, 10));
+        assert_eq!(gate.pass(|| 9), Some(EPOCH));
+    }
+
+    #[test]
+    fn sealed_it_is_shut_for_good() {
+        let gate = open();
+        assert!(!gate.is_sealed());
+        gate.seal();
+        gate.shut();
+        assert!(!gate.open(EPOCH, 20));
+        gate.seal();
+        assert!(gate.is_sealed() && gate.is_quiet());
+        assert_eq!((gate.pass(|| 1), gate.enter(|| 1), gate.until()), (None, None, None));
+    }
+
+    #[test]
+    fn the_last_act_of_a_sealed_gate_is_told_so() {
+        let gate = open();
+        assert!(!gate.is_quiet(), "nobody waits for the quiet of an open gate");
+        assert_eq!((gate.enter(|| 9), gate.enter(|| 9), gate.enter(|| 10)), (Some(EPOCH), Some(EPOCH), None));
+        assert!(!gate.leave() && !gate.leave(), "not sealed");
+        assert_eq!(gate.enter(|| 9), Some(EPOCH));
+        assert_eq!(gate.enter(|| 9), Some(EPOCH));
+        gate.seal();
+        assert_eq!(gate.enter(|| 9), None);
+        assert!(!gate.is_quiet() && !gate.leave());
+        assert!(!gate.is_quiet() && gate.leave());
+        assert!(gate.is_quiet());
+    }
+}

@@ -1,4 +1,4 @@
-//! What the tests share: servers of their own, a proxy that loses answers, tables, a store with faults, a world
+//! What the tests share: servers of their own, a proxy that loses answers, a store with faults, a world
 //! and a build site whose time is moved by hand.
 
 pub mod cluster;
@@ -8,7 +8,6 @@ pub mod faulty;
 pub mod fleet;
 pub mod guests;
 pub mod memory;
-pub mod native;
 pub mod nats;
 pub mod proxy;
 pub mod rounds;

@@ -16,9 +16,7 @@
 
 mod calls;
 mod component;
-// Hidden: for the tests, which play the same scenes natively.
-#[doc(hidden)]
-pub mod parse;
+mod parse;
 mod script;
 mod table;
 

@@ -10,7 +10,7 @@ use crate::store::{BucketInfo, Entry, Fault, Reading, Write};
 ///
 /// # Errors
 /// It is none.
-pub fn time(text: &str) -> Result<u64, String> {
+pub(crate) fn time(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no time; one looks like 100s, 1.5s, 20ms, 1ns or max");
     if text == "max" {
         return Ok(u64::MAX);
@@ -33,7 +33,7 @@ pub fn time(text: &str) -> Result<u64, String> {
 
 /// A time as the tables show it, exact.
 #[must_use]
-pub fn time_text(ns: u64) -> String {
+pub(crate) fn time_text(ns: u64) -> String {
     if ns == u64::MAX {
         return "max".into();
     }
@@ -46,7 +46,7 @@ pub fn time_text(ns: u64) -> String {
 
 /// A command's arguments: `name=value`, where a value with spaces is in round brackets, and plain words.
 #[derive(Debug, Default)]
-pub struct Args {
+pub(crate) struct Args {
     named: BTreeMap<String, String>,
     plain: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Args {
     ///
     /// # Errors
     /// A name twice, or a bracket that does not close.
-    pub fn of(text: &str) -> Result<Self, String> {
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
         let mut args = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -84,12 +84,12 @@ impl Args {
     }
 
     /// The value of this name.
-    pub fn value(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn value(&mut self, name: &str) -> Option<String> {
         self.named.remove(name)
     }
 
     /// The text of this name, or the default.
-    pub fn text(&mut self, name: &str, default: &str) -> String {
+    pub(crate) fn text(&mut self, name: &str, default: &str) -> String {
         self.value(name).unwrap_or_else(|| default.into())
     }
 
@@ -97,7 +97,7 @@ impl Args {
     ///
     /// # Errors
     /// It is no number.
-    pub fn number(&mut self, name: &str, default: u64) -> Result<u64, String> {
+    pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64, String> {
         self.value(name).map_or(Ok(default), |text| number(&text))
     }
 
@@ -105,17 +105,17 @@ impl Args {
     ///
     /// # Errors
     /// It is no time.
-    pub fn time(&mut self, name: &str, default: &str) -> Result<u64, String> {
+    pub(crate) fn time(&mut self, name: &str, default: &str) -> Result<u64, String> {
         time(&self.text(name, default))
     }
 
     /// The next plain word.
-    pub fn word(&mut self) -> Option<String> {
+    pub(crate) fn word(&mut self) -> Option<String> {
         (!self.plain.is_empty()).then(|| self.plain.remove(0))
     }
 
     /// Whether this plain word is said.
-    pub fn says(&mut self, word: &str) -> bool {
+    pub(crate) fn says(&mut self, word: &str) -> bool {
         let at = self.plain.iter().position(|said| said == word);
         at.map(|at| self.plain.remove(at)).is_some()
     }
@@ -124,7 +124,7 @@ impl Args {
     ///
     /// # Errors
     /// Something is.
-    pub fn end(self) -> Result<(), String> {
+    pub(crate) fn end(self) -> Result<(), String> {
         let left: Vec<_> = self.named.into_keys().chain(self.plain).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("not understood: {}", left.join(", "))) }
     }
@@ -134,7 +134,7 @@ impl Args {
 ///
 /// # Errors
 /// It is none.
-pub fn number(text: &str) -> Result<u64, String> {
+pub(crate) fn number(text: &str) -> Result<u64, String> {
     match text {
         "max" => Ok(u64::MAX),
         _ => text.parse().map_err(|_| format!("{text:?} is no number")),

@@ -1,7 +1,7 @@
 //! The types of a decision, read from a command and told in words.
 //!
 //! The policy's own types and the contract's are different types of one shape. This file is compiled twice, over
-//! the tests' `native::types` and over `component::types`, so that a difference between two transcripts is a difference
+//! the types of `tests/quick` and over `component::types`, so that a difference between two transcripts is a difference
 //! between two decisions. In an outcome, what stands in quotes is free text for people, and ends its line.
 
 use super::parse::{Args, number, time, time_text};
