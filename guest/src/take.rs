@@ -86,24 +86,22 @@ impl Look<'_> {
             Reading::Deleted(_) | Reading::Aged(_) if self.rule != Vacancy::Delayed => {
                 Found::Free(Sighting::new(created, None, now))
             }
-            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
-                self.watch_over(now).map_or_else(Found::Wait, Found::Free)
-            }
+            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => match self.watched(now) {
+                (sighting, None) => Found::Free(sighting),
+                (sighting, again_at_ns) => Found::Wait(Waiting { holder: None, sighting, again_at_ns }),
+            },
         })
     }
 
-    /// Whether nobody's has been watched for long enough, and what is known of it.
-    fn watch_over(&self, now: u64) -> Result<Sighting, Waiting> {
+    /// What is known of a key that is nobody's, and when it will have been watched for long enough; `None` when it has.
+    fn watched(&self, now: u64) -> (Sighting, Option<u64>) {
         let sighting =
             Sighting::of_absence(self.seen, self.created, self.rule, self.terms, self.began_ns, now);
         // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
         // different rates and for acts under way, here as everywhere.
         let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
-        if self.rule == Vacancy::Trusted || now >= free_at {
-            Ok(sighting)
-        } else {
-            Err(Waiting { holder: None, sighting, again_at_ns: Some(free_at) })
-        }
+        let is_over = self.rule == Vacancy::Trusted || now >= free_at;
+        (sighting, Some(free_at).filter(|_| !is_over))
     }
 
     /// A record of one's own, from a write whose answer was lost. It may have been so long on its way that it came into a
@@ -116,8 +114,10 @@ impl Look<'_> {
                 Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(sighting.since_ns) })
             }
             Some(_) => Found::Ours(own),
-            None => match self.watch_over(now) {
-                Err(waiting) if !self.was_free => Found::Wait(waiting),
+            None => match self.watched(now) {
+                (sighting, again_at_ns @ Some(_)) if !self.was_free => {
+                    Found::Wait(Waiting { holder: None, sighting, again_at_ns })
+                }
                 _ if self.rule == Vacancy::Delayed => Found::Wait(self.announce(own.revision, now)),
                 _ => Found::Ours(own),
             },
