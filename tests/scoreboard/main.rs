@@ -3,6 +3,7 @@
 mod failover;
 mod fuzz;
 mod museum;
+mod mutants;
 mod rounds;
 mod row;
 mod schedules;
@@ -24,6 +25,7 @@ const ROWS: &[Row] = &[
     rounds::ROW,
     failover::ROW,
     museum::ROW,
+    mutants::ROW,
     fuzz::ROW,
     // Last: loom's coroutines take the signal by which a policy's access out of bounds is noticed.
     schedules::ROW,

@@ -12,7 +12,7 @@ macro_rules! tables {
     };
 }
 
-tables! { anew asked create doubt floor gate holds let_through moving own plans record release renew step_down take terms vacancy view }
+tables! { anew asked create doubt floor gate holds let_through moving own plans record release renew room step_down take terms vacancy view }
 
 /// A line of a table, with its number in the file.
 #[derive(Clone, Debug)]
