@@ -110,8 +110,14 @@ impl Rails {
     pub(crate) fn acknowledged(&mut self, ticket: u64, revision: u64) {
         if let Some(write) = self.settle(ticket) {
             self.last_value = write.value;
-            keep(&mut self.own, Own { revision, ticket, sent: write.sent }, OWN);
+            self.owned(Own { revision, ticket, sent: write.sent });
         }
+    }
+
+    fn owned(&mut self, own: Own) {
+        // Given once more, it stands for itself again.
+        self.rewritten = self.rewritten.filter(|(from, _)| *from != own.revision);
+        keep(&mut self.own, own, OWN);
     }
 
     /// The write was surely not applied.
@@ -134,7 +140,7 @@ impl Rails {
         // A mark came on top of its write, so the key lives longer than the write alone lets it.
         let of = write.or_else(|| self.marked(entry));
         if let Some((ticket, sent)) = of.filter(|(ticket, _)| known.is_none_or(|known| known < *ticket)) {
-            keep(&mut self.own, Own { revision: entry.revision, ticket, sent }, OWN);
+            self.owned(Own { revision: entry.revision, ticket, sent });
             self.last_value.clone_from(&entry.value);
         }
     }

@@ -174,6 +174,19 @@ fn the_epoch_that_a_mark_writes_down_is_the_records_revision() {
 }
 
 #[test]
+fn what_was_rewritten_stands_at_the_new_revision_until_the_old_one_is_given_once_more() {
+    let mut rails = taken(57);
+    assert_eq!(rails.standing(), Some((57, b"taken".to_vec())));
+    let ticket = rails.sending(b"taken", at(104));
+    rails.acknowledged(ticket, 58);
+    rails.rewrote(57, 58);
+    assert_eq!((rails.stands_at(57), rails.stands_at(58), rails.stands_at(56)), (58, 58, 56));
+    let ticket = rails.sending(b"in a bucket raised again", at(108));
+    rails.acknowledged(ticket, 57);
+    assert_eq!(rails.stands_at(57), 57);
+}
+
+#[test]
 fn of_equal_writes_the_earliest_counts() {
     let mut rails = taken(57);
     rails.sending(b"renewed", at(104));
