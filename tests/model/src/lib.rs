@@ -12,6 +12,7 @@
 mod calls;
 mod check;
 mod config;
+pub mod holds;
 mod host;
 mod replay;
 mod runs;
