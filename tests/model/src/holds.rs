@@ -19,11 +19,13 @@
 mod builder;
 mod calls;
 mod controller;
+mod runs;
 mod search;
 mod sometimes;
 mod state;
 mod step;
 
+pub use runs::{Run, runs};
 pub use search::{Report, Violation, explore};
 pub use sometimes::{Reached, Sometimes};
 
@@ -108,6 +110,8 @@ pub struct Config {
     pub judged: Vec<Invariant>,
     /// What has to happen at some time, or the run shows nothing.
     pub sometimes: Vec<Sometimes>,
+    /// No more than about so many states.
+    pub most: u64,
 }
 
 impl Config {
@@ -125,6 +129,7 @@ impl Config {
             faults: Faults { looks: 3, begins: 1, ..Faults::default() },
             judged: Invariant::ALL.to_vec(),
             sometimes: Vec::new(),
+            most: 20_000_000,
         }
     }
 

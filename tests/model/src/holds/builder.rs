@@ -3,7 +3,7 @@
 use super::Invariant;
 use super::calls::{Call, Outcome, is_old_enough};
 use super::sometimes::Sometimes;
-use super::state::{Actor, Answer, Owner, Phase, Record, State};
+use super::state::{Actor, Answer, BEGIN, Owner, Phase, Record, State};
 use super::step::{Step, Stepper};
 
 impl Stepper<'_> {
@@ -105,7 +105,7 @@ impl Stepper<'_> {
                 }
                 next.actors[i].stood = 0;
                 self.assessed(next, i, outcome == Outcome::Held, was.phase == Phase::AssessingAgain);
-                if outcome == Outcome::Fault && next.actors[i].phase == Phase::Check && was.stood != 0 {
+                if outcome == Outcome::Fault && next.actors[i].phase != Phase::Idle && was.stood != 0 {
                     self.reached.mark(Sometimes::FaultHoldsNone);
                 }
             }
@@ -157,7 +157,9 @@ impl Stepper<'_> {
             (true, false) => {
                 let nonce = next.left.looks;
                 next.actors[i].owner = Owner::new(i, nonce);
-                let call = Call::LetOneThrough { builder: i, tick: next.clock(i), nonce };
+                // From then on every check has waited long enough.
+                let tick = next.clock(i).min(BEGIN + self.config.asks);
+                let call = Call::LetOneThrough { builder: i, tick, nonce };
                 self.begins(next, i, Phase::Letting, call);
             }
             (true, true) => {

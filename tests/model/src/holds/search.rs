@@ -15,10 +15,12 @@ use crate::search::Digest;
 /// What came of an exploration.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Different states: every one that can be reached, up to a violation.
+    /// Different states.
     pub states: u64,
     /// The steps to the furthest.
     pub depth: u32,
+    /// Whether every state that can be reached was.
+    pub exhausted: bool,
     /// What was to happen at some time, and never did.
     pub missing: Vec<Sometimes>,
     /// What happened at some time.
@@ -46,7 +48,7 @@ pub fn explore<P: Decisions>(config: &Config) -> Result<Report, String> {
     let mut found = Found::default();
     found.accept(config, Stepper::begin(config), 0, 0);
     let mut depth = 0;
-    while found.broken.is_none() && !found.next.is_empty() {
+    while found.broken.is_none() && !found.next.is_empty() && (found.parents.len() as u64) < config.most {
         depth += 1;
         for (state, id) in std::mem::take(&mut found.next) {
             for (at, (next, _)) in (0..).zip(stepper.steps(&state)) {
@@ -58,6 +60,7 @@ pub fn explore<P: Decisions>(config: &Config) -> Result<Report, String> {
     Ok(Report {
         states: found.parents.len() as u64,
         depth,
+        exhausted: found.next.is_empty(),
         missing: config.sometimes.iter().copied().filter(|what| !reached.has(*what)).collect(),
         reached,
         violation: found

@@ -1,6 +1,7 @@
 //! One state: the two buckets, the queue, who uses them, and the faults that are left. Small and copied.
 
 use std::hash::Hash;
+use std::ops::Range;
 
 use super::{Faults, Invariant};
 use crate::state::Mixer;
@@ -276,12 +277,15 @@ impl State {
     }
 
     /// One form for all states that go on in the same way.
-    pub(super) fn settle(&mut self) {
-        let standing = self.standing();
-        for i in 0..BUILDERS {
+    pub(super) fn settle(&mut self, ttl: u8) {
+        let (standing, oldest) = (self.standing(), (self.now + self.ahead).saturating_sub(ttl));
+        for i in 0..ACTORS {
             let clock = self.clock(i);
             let one = &mut self.actors[i];
             one.stood &= standing;
+            if one.next <= clock {
+                one.next = 0;
+            }
             if one.until <= clock {
                 one.until = 0;
                 if one.phase == Phase::Orphan {
@@ -289,17 +293,69 @@ impl State {
                 }
             }
         }
+        for record in &mut self.records {
+            if let Record::Live { written, .. } = record {
+                *written = oldest.max(*written);
+            }
+        }
         for at in 0..LATE {
             // Revisions are never given again: what cannot land now never will.
-            if let Some(Sent {
-                place, write: Write::Update(_, at_revision) | Write::Delete(at_revision), ..
-            }) = self.late[at]
-                && !matches!(self.record(place), Record::Live { revision, .. } if revision == at_revision)
+            if let Some(Sent { place, write: Write::Update(_, expected) | Write::Delete(expected), .. }) =
+                self.late[at]
+                && !matches!(self.record(place), Record::Live { revision, .. } if revision == expected)
             {
                 self.late[at] = None;
             }
         }
         self.late.sort_unstable();
+    }
+
+    /// The revisions of a bucket as small as they can be in the same order, which is all that a policy may make of
+    /// them. Only while no call under way has one in it.
+    pub(super) fn renumber(&mut self, bucket: usize) {
+        let (places, actors) =
+            if bucket == 0 { (0..1, 0..BUILDERS) } else { (1..self.records.len(), BUILDERS..ACTORS) };
+        let mut known = [0; 2 * ACTORS];
+        let mut count = 0;
+        let mut each = |revision: &mut u8| {
+            known[count] = *revision;
+            count += 1;
+        };
+        self.revisions(places.clone(), actors.clone(), &mut each);
+        let known = &mut known[..count];
+        known.sort_unstable();
+        // Zero stands for none, and stays.
+        let rank = |revision: u8| {
+            let below = known.iter().enumerate();
+            let below =
+                below.filter(|(at, one)| **one > 0 && **one < revision && known[..*at].last() != Some(*one));
+            if revision == 0 { 0 } else { 1 + below.count() }
+        };
+        let mut last = 0;
+        let mut each = |revision: &mut u8| {
+            *revision = u8::try_from(rank(*revision)).unwrap_or(u8::MAX);
+            last = last.max(*revision);
+        };
+        self.revisions(places, actors, &mut each);
+        self.last[bucket] = last;
+    }
+
+    fn revisions(&mut self, places: Range<usize>, actors: Range<usize>, each: &mut impl FnMut(&mut u8)) {
+        for sent in self.late.iter_mut().flatten() {
+            if places.contains(&usize::from(sent.place.0))
+                && let Write::Update(_, expected) | Write::Delete(expected) = &mut sent.write
+            {
+                each(expected);
+            }
+        }
+        for record in &mut self.records[places] {
+            if let Record::Live { revision, .. } = record {
+                each(revision);
+            }
+        }
+        for one in &mut self.actors[actors] {
+            each(&mut one.revision);
+        }
     }
 
     /// A fingerprint of 128 bits, by which states are told apart.

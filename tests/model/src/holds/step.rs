@@ -4,7 +4,7 @@
 use super::Config;
 use super::calls::{Ask, Call, Calls, KEYS};
 use super::sometimes::{Reached, Sometimes};
-use super::state::{ACTORS, Answer, BEGIN, BUILDERS, Phase, Place, Record, Sent, State, Write};
+use super::state::{ACTORS, Actor, Answer, BEGIN, BUILDERS, Phase, Place, Record, Sent, State, Write};
 
 /// What a step was, for the path to a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,26 @@ impl<'a> Stepper<'a> {
     }
 
     pub(super) fn push(&mut self, mut state: State, step: Step) {
-        state.settle();
+        state.settle(self.config.ttl);
+        if state.actors[BUILDERS..].iter().all(|one| one.phase.is_rest()) {
+            state.renumber(1);
+        }
+        if state.actors[..BUILDERS].iter().all(|one| !self.knows_revisions(one)) {
+            state.renumber(0);
+        }
         self.next.push((state, step));
+    }
+
+    /// Whether the call under way has a revision of the let-through key in it.
+    fn knows_revisions(&self, one: &Actor) -> bool {
+        match one.phase {
+            Phase::Keeping | Phase::Looking | Phase::Dropping => true,
+            Phase::Letting => {
+                let has_revision = |answer: &Answer| matches!(answer, Answer::Written(_) | Answer::Found(..));
+                one.answer.is_some() || self.calls.heard(one.call, has_revision)
+            }
+            _ => false,
+        }
     }
 
     fn time(&mut self, state: &State) {
@@ -135,6 +153,14 @@ impl<'a> Stepper<'a> {
 
     /// A call has begun, or heard an answer: it asks for the next thing, or has ended.
     fn goes_on(&mut self, next: &mut State, i: usize) {
+        // A page that is the same in every state is read at once.
+        while let Err(Ask::Keys(from)) = self.calls.next(next.actors[i].call)
+            && (from == 0 || self.config.plans.iter().all(|plan| *plan < from))
+        {
+            let answer = if from == 0 { Answer::Key(0) } else { Answer::NoKey };
+            let one = &mut next.actors[i];
+            one.call = self.calls.go_on(one.call, answer);
+        }
         match self.calls.next(next.actors[i].call) {
             Ok(outcome) if i < BUILDERS => self.builders_call_ends(next, i, outcome),
             Ok(outcome) => self.controllers_call_ends(next, i, outcome),
