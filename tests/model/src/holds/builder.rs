@@ -10,8 +10,10 @@ impl Stepper<'_> {
     pub(super) fn builder(&mut self, state: &State, i: usize) {
         let one = &state.actors[i];
         match one.phase {
-            Phase::Idle if state.left.looks > 0 => {
+            // The builders are alike, so they begin in order.
+            Phase::Idle if state.left.looks > 0 && i <= usize::from(state.begun) => {
                 let mut next = *state;
+                next.begun += u8::from(i == usize::from(state.begun));
                 next.left.looks -= 1;
                 self.assesses(&mut next, i, Phase::Assessing);
                 self.push(next, Step::Begins(i));

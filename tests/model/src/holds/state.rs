@@ -178,6 +178,8 @@ pub(super) struct State {
     /// The asks that wait, one bit each.
     pub(super) waiting: u8,
     pub(super) left: Faults,
+    /// How many builders have begun to look.
+    pub(super) begun: u8,
     /// A check was let through already.
     pub(super) had_one: bool,
     /// The invariants that a step broke, one bit each.
