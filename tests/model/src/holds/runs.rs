@@ -44,13 +44,13 @@ pub fn runs(longer: u8) -> Vec<Run> {
         ),
         run(
             "an answer is lost",
-            4,
+            2,
             Faults { lost_answer: 1, ..none },
             &[LostCreateIsFound, LostKeepIsFound, PlanGoesOn, SecondWaits],
         ),
         run(
             "a write comes late",
-            3,
+            2,
             Faults { late: 1, ..none },
             &[LandsLate, LostCreateIsFound, AnotherAfterIt],
         ),
@@ -62,19 +62,19 @@ pub fn runs(longer: u8) -> Vec<Run> {
         ),
         run(
             "a read or a write is refused",
-            3,
+            2,
             Faults { refused: 1, ..none },
             &[FaultHoldsNone, AnotherAfterIt],
         ),
-        run("a keeping is cut off", 3, Faults { cut: 1, ..none }, &[IsCutOff, LostKeepIsFound]),
+        run("a keeping is cut off", 2, Faults { cut: 1, ..none }, &[IsCutOff, LostKeepIsFound]),
         run("a builder's clock loses a tick", 3, Faults { loses: 1, ..none }, &[LosesATick, AnotherAfterIt]),
         run(
             "the store's clock steps ahead",
-            3,
+            2,
             Faults { step: 1, ..none },
             &[StepsUnderALetThrough, AnotherAfterIt],
         ),
-        run("two plans", 3, Faults { begins: 2, ..none }, &[HeldAtTheSecondLook, TakenAsUsual, PlanEnds]),
+        run("two plans", 2, Faults { begins: 2, ..none }, &[HeldAtTheSecondLook, TakenAsUsual, PlanEnds]),
         run(
             "a controller is killed",
             3,
@@ -83,17 +83,18 @@ pub fn runs(longer: u8) -> Vec<Run> {
         ),
         run(
             "two controllers of one plan, an answer is lost",
-            3,
+            2,
             Faults { begins: 2, lost_answer: 1, ..none },
             &[PlanGoesOn, PlanIsLost],
         ),
-        run("three builders", 3, Faults { looks: 3, ..none }, &[SecondWaits, BeginsUnderACheck]),
+        run("three builders", 2, Faults { looks: 3, ..none }, &[SecondWaits, BeginsUnderACheck]),
     ];
     runs[8].config.plans = vec![1, 2];
     runs[10].config.plans = vec![1, 1];
-    for at in 8..11 {
-        runs[at].config.builders = 1;
+    for run in &mut runs[8..11] {
+        run.config.builders = 1;
     }
+    runs[10].config.faults.looks = 1;
     runs[11].config.builders = 3;
     for run in &mut runs {
         run.config.horizon += longer;

@@ -44,7 +44,11 @@ pub struct Violation {
 /// The bounds do not fit each other.
 pub fn explore<P: Decisions>(config: &Config) -> Result<Report, String> {
     config.check()?;
-    let mut stepper = Stepper::new(config, Calls::new(Policy::of::<P>()));
+    Ok(search(config, Policy::of::<P>()))
+}
+
+fn search(config: &Config, policy: Policy) -> Report {
+    let mut stepper = Stepper::new(config, Calls::new(policy));
     let mut found = Found::default();
     found.accept(config, Stepper::begin(config), 0, 0);
     let mut depth = 0;
@@ -57,7 +61,7 @@ pub fn explore<P: Decisions>(config: &Config) -> Result<Report, String> {
         }
     }
     let reached = stepper.reached;
-    Ok(Report {
+    Report {
         states: found.parents.len() as u64,
         depth,
         exhausted: found.next.is_empty(),
@@ -66,7 +70,7 @@ pub fn explore<P: Decisions>(config: &Config) -> Result<Report, String> {
         violation: found
             .broken
             .map(|(invariant, id)| Violation { invariant, path: found.path(&mut stepper, id) }),
-    })
+    }
 }
 
 #[derive(Default)]
