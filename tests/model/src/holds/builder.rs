@@ -182,7 +182,7 @@ impl Stepper<'_> {
     }
 
     fn is_let_through(&mut self, next: &mut State, i: usize, since: u16, revision: u8) {
-        let (clock, was) = (next.clock(i), next.actors[i]);
+        let was = next.actors[i];
         if let Call::LetOneThrough { tick, .. } = self.calls.call(was.call)
             && was.ask.is_some_and(|ask| !is_old_enough(ask, tick))
         {
@@ -193,6 +193,7 @@ impl Stepper<'_> {
         if self.calls.heard(was.call, |answer| *answer == Answer::Unknown) {
             self.reached.mark(Sometimes::LostCreateIsFound);
         }
+        // A beat is shorter than a tick, so the first may come within the same.
         next.actors[i] = Actor {
             phase: Phase::Through,
             owner: was.owner,
@@ -201,7 +202,6 @@ impl Stepper<'_> {
             until: was.sent + self.config.validity,
             unsettled: was.unsettled,
             ask: was.ask,
-            next: clock + 1,
             behind: was.behind,
             ..Actor::default()
         };

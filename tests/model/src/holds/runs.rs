@@ -24,7 +24,7 @@ pub fn runs(longer: u8) -> Vec<Run> {
     let mut runs = vec![
         run(
             "nothing but slowness",
-            4,
+            3,
             none,
             &[
                 LetThrough,
@@ -83,11 +83,11 @@ pub fn runs(longer: u8) -> Vec<Run> {
         ),
         run(
             "two controllers of one plan, an answer is lost",
-            2,
+            1,
             Faults { begins: 2, lost_answer: 1, ..none },
             &[PlanGoesOn, PlanIsLost],
         ),
-        run("three builders", 2, Faults { looks: 3, ..none }, &[SecondWaits, BeginsUnderACheck]),
+        run("three builders", 1, Faults { looks: 3, ..none }, &[SecondWaits, BeginsUnderACheck]),
     ];
     runs[8].config.plans = vec![1, 2];
     runs[10].config.plans = vec![1, 1];
