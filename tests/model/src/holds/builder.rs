@@ -3,7 +3,7 @@
 use super::Invariant;
 use super::calls::{Call, Outcome, is_old_enough};
 use super::sometimes::Sometimes;
-use super::state::{Actor, Answer, BEGIN, Owner, Phase, Record, State};
+use super::state::{Actor, Answer, BEGIN, Owner, Phase, State};
 use super::step::{Step, Stepper};
 
 impl Stepper<'_> {
@@ -206,9 +206,4 @@ impl Stepper<'_> {
             ..Actor::default()
         };
     }
-}
-
-/// Whether somebody's key stands there.
-pub(super) fn is_live(record: Record) -> bool {
-    matches!(record, Record::Live { .. })
 }

@@ -1,7 +1,6 @@
 //! What a controller does: `host/src/holds/plans.rs`. Its office is not modelled, but that one whose plan another
 //! controller says is out of it.
 
-use super::builder::is_live;
 use super::calls::{Call, Outcome};
 use super::sometimes::Sometimes;
 use super::state::{Actor, Answer, BUILDERS, Owner, Phase, Place, Record, State};
@@ -79,7 +78,7 @@ impl Stepper<'_> {
             }
             (Phase::Saying, _) => Actor { next: now, ..known(was.since, was.revision) },
             (Phase::Ending, Outcome::Done) => {
-                if !is_live(record) {
+                if record == Record::Deleted {
                     self.reached.mark(Sometimes::PlanEnds);
                 }
                 Actor::default()
