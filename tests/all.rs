@@ -31,6 +31,7 @@ mod lease_release;
 mod lease_take;
 mod lease_vacancy;
 mod model;
+mod model_holds;
 mod model_planted;
 mod operator_command;
 mod policies_cache;

@@ -1,7 +1,7 @@
 //! How many states the model was in.
 
 use anyhow::anyhow;
-use incumbent_model::{explore, runs};
+use incumbent_model::{explore, holds, runs};
 use incumbent_policy::Decisions;
 
 use crate::row::{Budget, Figure, Outcome, Row};
@@ -47,6 +47,22 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
         }
         figures.push(Figure::at_least(what, states, goal));
     }
+    let (what, mut states) = ("check holds", 0);
+    for run in holds::runs(budget.pick(0, WIDER)) {
+        let report = holds::explore::<BuiltIn>(&run.config).map_err(|why| anyhow!(why))?;
+        states += report.states;
+        missing += report.missing.len() as u64;
+        cut_short += u64::from(!report.exhausted);
+        for never in &report.missing {
+            eprintln!("{what}, {}: never {}", run.what, never.text());
+        }
+        if let Some(violation) = report.violation {
+            broken += 1;
+            eprintln!("{what}, {}: {} is broken:", run.what, violation.invariant.name());
+            eprintln!("{}", violation.path.join("\n"));
+        }
+    }
+    figures.push(Figure::at_least(what, states, budget.pick(2_000_000, 10_000_000)));
     figures.push(Figure::none("violations", broken));
     figures.push(Figure::none("runs that did not end by themselves", cut_short));
     figures.push(Figure::none("what was to happen at some time and never did", missing));

@@ -247,10 +247,10 @@ impl<'a> Calls<'a> {
 }
 
 /// A hash for small keys.
-type Quickly = BuildHasherDefault<Quick>;
+pub(crate) type Quickly = BuildHasherDefault<Quick>;
 
 #[derive(Default)]
-struct Quick(u64);
+pub(crate) struct Quick(u64);
 
 impl Hasher for Quick {
     fn write(&mut self, bytes: &[u8]) {

@@ -8,10 +8,13 @@
 //!
 //! What is left out: a bucket with other leases in it, a floor that cannot be read or written, marks that arrive late,
 //! a marker that the store drops by itself, more than one write forgotten at once, a record that is no holder's.
+//!
+//! Check holds have a model of their own: [`holds`].
 
 mod calls;
 mod check;
 mod config;
+pub mod holds;
 mod host;
 mod replay;
 mod runs;

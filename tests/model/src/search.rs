@@ -244,7 +244,7 @@ fn owner(digest: u128, workers: usize) -> usize {
 
 /// A digest is its own hash.
 #[derive(Default)]
-struct Digest(u64);
+pub(crate) struct Digest(u64);
 
 impl Hasher for Digest {
     fn write(&mut self, _: &[u8]) {}

@@ -21,8 +21,26 @@ macro_rules! sometimes {
                 }
             }
         }
+
+        /// Which of them were reached.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Reached(u64);
+
+        impl Reached {
+            pub(crate) fn mark(&mut self, what: Sometimes) {
+                self.0 |= 1 << what as u8;
+            }
+
+            /// Whether it was.
+            #[must_use]
+            pub fn has(self, what: Sometimes) -> bool {
+                self.0 & 1 << what as u8 != 0
+            }
+        }
     };
 }
+
+pub(crate) use sometimes;
 
 sometimes! {
     /// every instance has held the lease
@@ -79,22 +97,8 @@ sometimes! {
     StandsAnew,
 }
 
-/// Which of them were reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached(u64);
-
 impl Reached {
-    pub(crate) fn mark(&mut self, what: Sometimes) {
-        self.0 |= 1 << what as u8;
-    }
-
     pub(crate) fn add(&mut self, other: Self) {
         self.0 |= other.0;
-    }
-
-    /// Whether it was.
-    #[must_use]
-    pub fn has(self, what: Sometimes) -> bool {
-        self.0 & 1 << what as u8 != 0
     }
 }

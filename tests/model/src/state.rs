@@ -310,14 +310,14 @@ impl State {
 
 /// A fixed and fast hash of 128 bits: small numbers are gathered to words, the words go through two chains of
 /// folded multiplications.
-struct Mixer {
+pub(crate) struct Mixer {
     chains: [u64; 2],
     word: u64,
     bits: u32,
 }
 
 impl Mixer {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { chains: [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f], word: 0, bits: 0 }
     }
 
@@ -338,7 +338,7 @@ impl Mixer {
         *b = fold(b.rotate_left(23) ^ word, 0xc4ce_b9fe_1a85_ec53);
     }
 
-    fn whole(mut self) -> u128 {
+    pub(crate) fn whole(mut self) -> u128 {
         self.mix(self.word);
         self.mix(self.bits.into());
         u128::from(self.chains[0]) << 64 | u128::from(self.chains[1])
