@@ -68,7 +68,7 @@ fn two() -> Vec<Run> {
         ),
         run(
             "a call is cut off, and an instance dies and stands again",
-            6,
+            7,
             Faults { cut: 1, crash: 1, ..none },
             &[AllHaveHeld, DiesHolding, IsCutOff, LandsLate, StandsAnew, LostTakeIsAdopted],
         ),
