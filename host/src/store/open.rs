@@ -52,6 +52,10 @@ impl FromStr for StoreUrl {
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Two slashes in front are part of the URL, where it has them: not of this path then.
+            Self::Sqlite(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                write!(f, "sqlite://{}", path.display())
+            }
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Self::Nats(servers) => {
                 let (scheme, rest) = servers.split_once("://").unwrap_or(("nats", servers));

@@ -62,11 +62,10 @@ pub(crate) fn store_url(input: &[u8]) {
         StoreUrl::Memory => must_refuse!(text == "memory:", "{text:?} is memory"),
     }
     let again = StoreUrl::from_str(&shown).expect("what is shown is a URL");
-    assert_eq!(
-        std::mem::discriminant(&again),
-        std::mem::discriminant(&url),
-        "{shown} is another kind of store"
-    );
+    match (&again, &url) {
+        (StoreUrl::Nats(_), StoreUrl::Nats(_)) => {}
+        _ => assert_eq!(again, url, "{shown} is another store"),
+    }
     assert_eq!(format!("{url:?}"), format!("StoreUrl({shown})"));
 }
 
