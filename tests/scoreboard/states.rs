@@ -27,8 +27,8 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
     let mut figures = Vec::new();
     let (mut broken, mut missing, mut cut_short) = (0, 0, 0);
     for (instances, what, goal) in [
-        (2, "two instances", budget.pick(5_000_000, 30_000_000)),
-        (3, "three instances", budget.pick(2_000_000, 10_000_000)),
+        (2, "two instances", budget.pick(5_000_000, 100_000_000)),
+        (3, "three instances", budget.pick(2_000_000, 50_000_000)),
     ] {
         let mut states = 0;
         for run in runs(instances, budget.pick(0, WIDER)) {
