@@ -23,48 +23,52 @@ impl Decisions for BuiltIn {
 /// How much wider than in a few seconds each run is at night, in ticks and looks.
 const WIDER: u8 = 1;
 
+/// What came of all runs.
+#[derive(Default)]
+struct Total {
+    broken: u64,
+    missing: u64,
+    cut_short: u64,
+}
+
+/// Count one run's report, and answer its states. The reports of the two models are alike, and of different types.
+macro_rules! count {
+    ($total:ident, $what:expr, $run:expr, $explored:expr) => {{
+        let report = $explored.map_err(|why| anyhow!(why))?;
+        $total.missing += report.missing.len() as u64;
+        $total.cut_short += u64::from(!report.exhausted);
+        for never in &report.missing {
+            eprintln!("{}, {}: never {}", $what, $run.what, never.text());
+        }
+        if let Some(violation) = report.violation {
+            $total.broken += 1;
+            eprintln!("{}, {}: {} is broken:", $what, $run.what, violation.invariant.name());
+            eprintln!("{}", violation.path.join("\n"));
+        }
+        report.states
+    }};
+}
+
 fn run(budget: Budget) -> anyhow::Result<Outcome> {
-    let mut figures = Vec::new();
-    let (mut broken, mut missing, mut cut_short) = (0, 0, 0);
+    let (mut figures, mut total) = (Vec::new(), Total::default());
+    let wider = budget.pick(0, WIDER);
     for (instances, what, goal) in [
         (2, "two instances", budget.pick(5_000_000, 100_000_000)),
         (3, "three instances", budget.pick(2_000_000, 50_000_000)),
     ] {
         let mut states = 0;
-        for run in runs(instances, budget.pick(0, WIDER)) {
-            let report = explore::<BuiltIn>(&run.config).map_err(|why| anyhow!(why))?;
-            states += report.states;
-            missing += report.missing.len() as u64;
-            cut_short += u64::from(!report.exhausted);
-            for never in &report.missing {
-                eprintln!("{what}, {}: never {}", run.what, never.text());
-            }
-            if let Some(violation) = report.violation {
-                broken += 1;
-                eprintln!("{what}, {}: {} is broken:", run.what, violation.invariant.name());
-                eprintln!("{}", violation.path.join("\n"));
-            }
+        for run in runs(instances, wider) {
+            states += count!(total, what, run, explore::<BuiltIn>(&run.config));
         }
         figures.push(Figure::at_least(what, states, goal));
     }
     let (what, mut states) = ("check holds", 0);
-    for run in holds::runs(budget.pick(0, WIDER)) {
-        let report = holds::explore::<BuiltIn>(&run.config).map_err(|why| anyhow!(why))?;
-        states += report.states;
-        missing += report.missing.len() as u64;
-        cut_short += u64::from(!report.exhausted);
-        for never in &report.missing {
-            eprintln!("{what}, {}: never {}", run.what, never.text());
-        }
-        if let Some(violation) = report.violation {
-            broken += 1;
-            eprintln!("{what}, {}: {} is broken:", run.what, violation.invariant.name());
-            eprintln!("{}", violation.path.join("\n"));
-        }
+    for run in holds::runs(wider) {
+        states += count!(total, what, run, holds::explore::<BuiltIn>(&run.config));
     }
     figures.push(Figure::at_least(what, states, budget.pick(2_000_000, 10_000_000)));
-    figures.push(Figure::none("violations", broken));
-    figures.push(Figure::none("runs that did not end by themselves", cut_short));
-    figures.push(Figure::none("what was to happen at some time and never did", missing));
+    figures.push(Figure::none("violations", total.broken));
+    figures.push(Figure::none("runs that did not end by themselves", total.cut_short));
+    figures.push(Figure::none("what was to happen at some time and never did", total.missing));
     Ok(Outcome { figures, seeds: String::new() })
 }
