@@ -43,6 +43,7 @@ mod policies_signature;
 mod policies_state;
 mod policy_command;
 mod policy_in_c;
+mod policy_instances;
 mod policy_new;
 mod properties;
 mod queue_contract;

@@ -21,7 +21,7 @@ const LENGTH: Duration = Duration::from_secs(15 * 60);
 
 fn natively() -> Simulation {
     let [candidate, proven] = incumbent_native::built_in();
-    Simulation { candidate, proven, length: LENGTH, calm: false, keep: false }
+    Simulation { candidate, proven, length: LENGTH, calm: false, narrow: None, keep: false }
 }
 
 /// The runs of these seeds, in their order.

@@ -5,6 +5,7 @@
 //! older layout has. `step_down` is written by whoever asks the holder to give way, never by the holder. Unknown
 //! fields are ignored, and kept when a record is marked.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -20,22 +21,22 @@ use crate::lease::{Holder, Identity};
 const RECORD_BYTES: usize = 8 << 10;
 
 #[derive(Serialize, Deserialize)]
-struct Layout {
-    instance: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    host: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    build: String,
+struct Layout<'a> {
+    instance: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    host: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    build: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "is_zero")]
     epoch: u64,
     #[serde(default)]
-    taken: String,
+    taken: Cow<'a, str>,
     #[serde(default)]
-    renewed: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    nonce: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    step_down: String,
+    renewed: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    nonce: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    step_down: Cow<'a, str>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -64,22 +65,22 @@ pub fn read_marked(entry: &Entry) -> Result<(Holder, String), String> {
     if !entry.value.trim_ascii_start().starts_with(b"{") {
         return Err("it is no JSON object".into());
     }
-    let layout: Layout = serde_json::from_slice(&entry.value).map_err(|why| format!("{why}"))?;
+    let layout: Layout<'_> = serde_json::from_slice(&entry.value).map_err(|why| format!("{why}"))?;
     if layout.instance.is_empty() {
         return Err("its instance is empty".into());
     }
     let holder = Holder {
-        instance: layout.instance,
-        host: layout.host,
-        build: layout.build,
+        instance: layout.instance.into_owned(),
+        host: layout.host.into_owned(),
+        build: layout.build.into_owned(),
         // Taken and never renewed: the epoch is the revision, which no writer knows beforehand.
         epoch: if layout.epoch == 0 { entry.revision } else { layout.epoch },
-        taken: layout.taken,
-        renewed: layout.renewed,
-        nonce: layout.nonce,
+        taken: layout.taken.into_owned(),
+        renewed: layout.renewed.into_owned(),
+        nonce: layout.nonce.into_owned(),
         revision: entry.revision,
     };
-    Ok((holder, layout.step_down))
+    Ok((holder, layout.step_down.into_owned()))
 }
 
 /// The bytes of a record that was read, with the mark that `by` asks its holder to give way. All else stays,
@@ -99,14 +100,14 @@ pub fn mark(entry: &Entry, epoch: u64, by: &str) -> Result<Vec<u8>, String> {
 #[must_use]
 pub fn write(who: &Identity, epoch: u64, taken: &str, renewed: &str) -> Vec<u8> {
     let layout = Layout {
-        instance: who.instance.clone(),
-        host: who.host.clone(),
-        build: who.build.clone(),
+        instance: who.instance.as_str().into(),
+        host: who.host.as_str().into(),
+        build: who.build.as_str().into(),
         epoch,
         taken: taken.into(),
         renewed: renewed.into(),
-        nonce: who.nonce.clone(),
-        step_down: String::new(),
+        nonce: who.nonce.as_str().into(),
+        step_down: "".into(),
     };
     // Strings and a number: there is nothing in it that could fail to be written.
     serde_json::to_vec(&layout).unwrap_or_default()

@@ -158,12 +158,14 @@ impl epochs::Host for Call {
     }
 
     fn moved(&mut self, was: u64, floor: u64) {
+        self.asked = self.asked.saturating_add(1);
         self.imports.moved(was, floor);
     }
 }
 
 impl clock::Host for Call {
     fn now(&mut self) -> clock::Moment {
+        self.asked = self.asked.saturating_add(1);
         let clock = self.imports.clock();
         clock::Moment { steady_ns: clock.now().0, wall: wall(&clock) }
     }

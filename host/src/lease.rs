@@ -388,7 +388,7 @@ impl Lease {
         // Before the first act: an epoch that is not on record could be issued again.
         let kept = shared.floor.raise(tenure.epoch).await;
         kept.map_err(|why| LeaseError::FloorUnwritable(why.to_string()))?;
-        let open = shared.ask(tenure).await?;
+        let open = shared.ask(tenure, None).await?;
         // Before the gate opens: a release that finds no keeper has then sealed the gate, and it does not open.
         // Takes are serialised, and none begins after this one.
         let _ = self.keeper.set(orders);

@@ -1,12 +1,14 @@
 //! A policy: a version loaded, which may be swapped for another while it serves, and called.
 //!
 //! Every call gets a fresh instance in a store of its own, which is dropped on the way out: that makes "no
-//! memory between calls" true, and what a trap or a dropped call leaves behind is never entered again. A call ends on
-//! the version it began with, but for one: what a version on probation fails, the one before it answers.
+//! memory between calls" true, and what a trap or a dropped call leaves behind is never entered again. One that answered
+//! a renewal well is asked for the gate's state too, as a part of it. A call ends on the version it began with, but for
+//! one: what a version on probation fails, the one before it answers.
 
 mod answer;
 mod contract;
 mod holds;
+mod instance;
 mod load;
 mod native;
 pub mod rehearsal;
@@ -35,6 +37,7 @@ pub use serving::{Probation, Trial, Verdict};
 pub use version::Version;
 
 use answer::{Begun, call};
+pub(crate) use instance::Instance;
 use serving::Serving;
 
 /// The policy that is built in, as the component's bytes.
@@ -201,6 +204,19 @@ impl Policy {
         who: &Identity,
         tenure: &Tenure,
     ) -> Called<Renewal> {
+        let (answer, instance) = self.renew_and(imports, terms, who, tenure).await;
+        Instance::retire(instance);
+        answer
+    }
+
+    /// As [`renew`](Self::renew), with the instance for what follows.
+    pub(crate) async fn renew_and(
+        &self,
+        imports: impl Imports + 'static,
+        terms: Terms,
+        who: &Identity,
+        tenure: &Tenure,
+    ) -> (Called<Renewal>, Option<Instance>) {
         // The version that failed may have written: the next one looks first.
         let mut looking = None;
         let claim = |answer: &Renewal| match answer {
@@ -214,6 +230,7 @@ impl Policy {
             self,
             "lease.renew",
             imports,
+            None,
             |call| {
                 let tenure = if call.again { &*looking.insert(in_doubt(tenure)) } else { tenure };
                 call.exports.incumbent_policy_lease().call_renew(&mut call.store, terms, who, tenure)
@@ -307,19 +324,32 @@ impl Policy {
         imports: impl Imports + 'static,
         standing: &Standing,
     ) -> Called<Result<Open, Closed>> {
+        self.pass_after(None, imports, standing).await
+    }
+
+    /// As [`pass`](Self::pass), in the instance that renewed, where the same version serves still.
+    pub(crate) async fn pass_after(
+        &self,
+        renewed: Option<Instance>,
+        imports: impl Imports + 'static,
+        standing: &Standing,
+    ) -> Called<Result<Open, Closed>> {
         let claim = |answer: &Result<Open, Closed>| match (answer, standing) {
             (Ok(open), Standing::Held(tenure)) => Some(Claim::Open(*open, tenure.clone())),
             (Ok(open), _) => Some(Claim::Opened(*open)),
             (Err(_), _) => None,
         };
-        call!(
+        let (answer, instance) = call!(
             self,
             "gate.pass",
             imports,
+            renewed,
             |call| call.exports.incumbent_policy_gate().call_pass(&mut call.store, standing),
             |native, io, _again| native.pass(&mut io, standing),
             claim
-        )
+        );
+        Instance::retire(instance);
+        answer
     }
 
     /// Whether an act at `epoch` is admitted where `heard` is the highest heard.

@@ -32,7 +32,7 @@ use crate::policy::{Policy, Verdict, Version};
 pub use mishap::{Mishap, Mishaps};
 pub use oracle::{Counts, Finding, Found, Hold, Note};
 pub use timeline::Timeline;
-pub use weather::Weather;
+pub use weather::{Narrow, Weather};
 
 use ground::Ground;
 use instance::{Instance, Place, SharedFloor};
@@ -60,6 +60,8 @@ pub struct Simulation {
     pub length: Duration,
     /// Without any mishap, but for clocks of different rates and ways of different lengths.
     pub calm: bool,
+    /// Nothing but these mishaps.
+    pub narrow: Option<Narrow>,
     /// Whether to keep what happened, for people to read.
     pub keep: bool,
 }
@@ -98,7 +100,10 @@ impl Simulation {
 
     async fn play(&self, seed: u64) -> Run {
         let mut rng = Rng::with_seed(seed);
-        let weather = Arc::new(Weather::drawn(&mut rng, self.calm));
+        let weather = Arc::new(match &self.narrow {
+            Some(narrow) => Weather::narrowed(&mut rng, narrow),
+            None => Weather::drawn(&mut rng, self.calm),
+        });
         let world = self.raise(&weather, &mut rng);
         let (oracle, began) = (world.place.oracle.clone(), Instant::now());
         for instance in &world.instances {

@@ -74,7 +74,7 @@ fn simulate(simulation: &Simulation, time: Duration) -> Result<Total> {
 
 fn natively() -> Simulation {
     let [candidate, proven] = incumbent_native::built_in();
-    Simulation { candidate, proven, length: LENGTH, calm: false, keep: false }
+    Simulation { candidate, proven, length: LENGTH, calm: false, narrow: None, keep: false }
 }
 
 fn native(budget: Budget) -> Result<Outcome> {

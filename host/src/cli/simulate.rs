@@ -18,8 +18,14 @@ pub(crate) async fn simulate(args: Simulate, as_json: bool) -> anyhow::Result<Ex
         Some(file) => Version::load(&policy::runtime()?, &policy::read(file)?).await?,
         None => proven.clone(),
     };
-    let simulation =
-        Simulation { candidate, proven, length: args.length, calm: args.calm, keep: args.seed.is_some() };
+    let simulation = Simulation {
+        candidate,
+        proven,
+        length: args.length,
+        calm: args.calm,
+        narrow: None,
+        keep: args.seed.is_some(),
+    };
     // It has runtimes of its own, and takes all the cores.
     tokio::task::spawn_blocking(move || play(&args, &simulation, as_json)).await?
 }

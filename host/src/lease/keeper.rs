@@ -11,6 +11,7 @@ use crate::bindings::{Certainty, Loss, ReleaseOutcome, Renewal, Setback, Tenure}
 use crate::clock::Steady;
 use crate::lease::{Ended, Event, Released, Shared};
 use crate::limits;
+use crate::policy::Instance;
 
 /// How soon a renewal that failed is tried again: this share of the renew interval, within these bounds. Several
 /// tries fit before the gate shuts, and a server that is back is found soon.
@@ -120,10 +121,10 @@ impl Keeper {
         if asked.certainty == Certainty::Sure {
             self.tenure.certainty = Certainty::Unsure;
         }
-        let call = shared.policy.renew(shared.imports(false), shared.terms, &shared.who, &asked);
-        let renewal = match timeout(left.min(renew_every(&shared)), call).await {
-            Ok(Ok(renewal)) => renewal,
-            Ok(Err(why)) => return self.failed(why.to_string()),
+        let call = shared.policy.renew_and(shared.imports(false), shared.terms, &shared.who, &asked);
+        let (renewal, instance) = match timeout(left.min(renew_every(&shared)), call).await {
+            Ok((Ok(renewal), instance)) => (renewal, instance),
+            Ok((Err(why), _)) => return self.failed(why.to_string()),
             Err(_) => return self.failed("no answer in time".into()),
         };
         match renewal {
@@ -133,7 +134,7 @@ impl Keeper {
                     return self.failed(why);
                 }
                 self.next = sent(&shared, &self.tenure).plus(renew_every(&shared));
-                self.publish().await
+                self.publish(instance).await
             }
             Renewal::Failed(Setback { tenure, why }) => match self.believe(tenure) {
                 Ok(()) => self.failed(why),
@@ -174,9 +175,9 @@ impl Keeper {
         Ok(())
     }
 
-    async fn publish(&mut self) -> Step {
+    async fn publish(&mut self, renewed: Option<Instance>) -> Step {
         let shared = self.shared.clone();
-        match shared.publish(&self.tenure).await {
+        match shared.publish(&self.tenure, renewed).await {
             Ok(()) => {
                 (shared.on_event)(&Event::Renewed { until: Steady(self.tenure.until_ns) });
                 Step::Again
@@ -189,7 +190,7 @@ impl Keeper {
     async fn ask_anew(&mut self) -> Step {
         let shared = self.shared.clone();
         let is_shut = matches!(self.tenure.certainty, Certainty::Doubted(_));
-        if !is_shut && let Err(why) = shared.publish(&self.tenure).await {
+        if !is_shut && let Err(why) = shared.publish(&self.tenure, None).await {
             (shared.on_event)(&Event::Shut { why: why.to_string() });
         }
         Step::Again

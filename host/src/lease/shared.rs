@@ -15,7 +15,7 @@ use crate::gate::Gate;
 use crate::imports::{ClockOnly, OwnKey, Standing};
 use crate::lease::{Ended, Event, Healthy, LeaseError, Line, NotHeld, options};
 use crate::limits;
-use crate::policy::Policy;
+use crate::policy::{Instance, Policy};
 use crate::rails::{Lie, Rails};
 use crate::store::Bucket;
 
@@ -71,18 +71,19 @@ impl Shared {
         }
     }
 
-    /// Ask the policy for the gate's state under this tenure, and set it. Fails closed.
-    pub(super) async fn publish(&self, tenure: &Tenure) -> Result<(), LeaseError> {
-        let open = self.ask(tenure).await.inspect_err(|_| self.gate.shut())?;
+    /// Ask the policy for the gate's state under this tenure, in the instance that renewed, and set it. Fails closed.
+    pub(super) async fn publish(&self, tenure: &Tenure, renewed: Option<Instance>) -> Result<(), LeaseError> {
+        let open = self.ask(tenure, renewed).await.inspect_err(|_| self.gate.shut())?;
         // Sealed meanwhile: the order to give the lease back is on its way.
         let _ = self.open(tenure, open);
         Ok(())
     }
 
     /// Ask the policy for the gate's state under this tenure: never another epoch.
-    pub(super) async fn ask(&self, tenure: &Tenure) -> Result<Open, LeaseError> {
+    pub(super) async fn ask(&self, tenure: &Tenure, renewed: Option<Instance>) -> Result<Open, LeaseError> {
         let standing = Where::Held(tenure.clone());
-        let answer = self.policy.pass(ClockOnly(self.clock.clone()), &standing).await?;
+        let imports = ClockOnly(self.clock.clone());
+        let answer = self.policy.pass_after(renewed, imports, &standing).await?;
         let open = answer.map_err(|closed| LeaseError::NotOpened(format!("{closed:?}")))?;
         if open.epoch != tenure.epoch {
             return Err(Lie::OtherEpoch { said: open.epoch, known: tenure.epoch }.into());

@@ -7,40 +7,57 @@ use crate::policy::{Called, Misdeed, Policy, Version};
 
 /// One call, by the version that serves; what only a component decides has no native side.
 macro_rules! call {
-    ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr) => {
-        call!(@ $policy, $export, $imports, |$call| $run, |native, io, again| {
+    ($policy:expr, $export:literal, $imports:expr, |$call:ident| $run:expr) => {{
+        let (answer, instance) = call!(@ $policy, $export, $imports, None, |$call| $run, |native, io, again| {
             let _ = (native, &mut io, again);
             Err(Misdeed::Broke("it does not decide this natively".into()))
-        }, |_| None)
-    };
+        }, |_| None);
+        Instance::retire(instance);
+        answer
+    }};
     (
         $policy:expr, $export:literal, $imports:expr,
         |$call:ident| $run:expr, |$native:ident, $io:ident, $again:ident| $natively:expr, $claim:expr
+    ) => {{
+        let (answer, instance) =
+            call!($policy, $export, $imports, None, |$call| $run, |$native, $io, $again| $natively, $claim);
+        Instance::retire(instance);
+        answer
+    }};
+    // A call that may follow another one, in its instance, and another one this; with the instance.
+    (
+        $policy:expr, $export:literal, $imports:expr, $after:expr,
+        |$call:ident| $run:expr, |$native:ident, $io:ident, $again:ident| $natively:expr, $claim:expr
     ) => {
-        call!(@ $policy, $export, $imports, |$call| $run, |$native, $io, $again| Ok($natively.await), $claim)
+        call!(
+            @ $policy, $export, $imports, $after,
+            |$call| $run, |$native, $io, $again| Ok($natively.await), $claim
+        )
     };
     (
-        @ $policy:expr, $export:literal, $imports:expr,
+        @ $policy:expr, $export:literal, $imports:expr, $after:expr,
         |$call:ident| $run:expr, |$native:ident, $io:ident, $again:ident| $natively:expr, $claim:expr
     ) => {{
         let mut imports: Box<dyn Imports> = Box::new($imports);
+        let mut after: Option<Instance> = $after;
         let mut again = false;
         loop {
             let (version, on_trial) = $policy.serving.current();
-            let ended = match version.begin(imports, again).await {
-                Ok(Begun::Instance(mut $call)) => {
+            let (ended, instance) = match version.begin(imports, again, after.take()).await {
+                Ok(Begun::Instance(mut instance)) => {
+                    let $call = &mut *instance.made;
                     let answer = $run.await;
-                    $call.end(answer)
+                    (instance.end(answer), Some(instance))
                 }
                 Ok(Begun::Native($native, mut $io)) => {
                     let $again = again;
                     let answer = $natively;
-                    $io.end(answer)
+                    ($io.end(answer), None)
                 }
-                Err(ended) => ended,
+                Err(ended) => (ended, None),
             };
             match $policy.judged(($export, &version, on_trial), ended, $claim, again).await {
-                Ok(answer) => break answer,
+                Ok(answer) => break (answer, instance),
                 Err(back) => (imports, again) = (back, true),
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::bindings::{Admitted, Building, Kept, PolicyFault, Report, Verdict};
 use crate::imports::Imports;
-use crate::policy::{Begun, Called, Misdeed, Policy, call};
+use crate::policy::{Begun, Called, Instance, Misdeed, Policy, call};
 
 impl Policy {
     /// Whether a delivery builds.

@@ -11,7 +11,7 @@ use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::contract::{self, VERSION};
 use crate::policy::version::{Begun, By};
-use crate::policy::{Misdeed, Runtime, Version};
+use crate::policy::{Instance, Misdeed, Runtime, Version};
 
 /// A policy's name and version, bytes.
 const NAME_BYTES: usize = 100;
@@ -86,11 +86,14 @@ impl Version {
 
     async fn describe(&self) -> Result<About, Misdeed> {
         let imports = Box::new(ClockOnly(Clock::machine()));
-        let ended = match self.begin(imports, false).await {
+        let ended = match self.begin(imports, false, None).await {
             Ok(Begun::Native(..)) => return Ok((*self.about).clone()),
-            Ok(Begun::Instance(mut call)) => {
-                let answer = call.exports.incumbent_policy_describe().call_describe(&mut call.store).await;
-                call.end(answer)
+            Ok(Begun::Instance(mut instance)) => {
+                let made = &mut *instance.made;
+                let answer = made.exports.incumbent_policy_describe().call_describe(&mut made.store).await;
+                let ended = instance.end(answer);
+                Instance::retire(Some(instance));
+                ended
             }
             Err(ended) => ended,
         };

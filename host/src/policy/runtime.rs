@@ -1,6 +1,6 @@
 //! The engine that policies run on: one for the whole process, with one ticker for its time bounds.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -10,11 +10,12 @@ use wasmtime::{
     UpdateDeadline,
 };
 
-use crate::bindings::Exports;
+use crate::bindings::{Exports, ExportsPre};
 use crate::imports::Imports;
 use crate::limits;
 use crate::policies::Cache;
 use crate::policy::Call;
+use crate::policy::instance::Made;
 
 /// How often the ticker advances the engine's epoch while a call is under way: the grain of the time bound.
 const TICK: Duration = Duration::from_millis(20);
@@ -38,6 +39,8 @@ struct Shared {
     cache: Option<Cache>,
     calls: Arc<Semaphore>,
     ticking: Arc<Ticking>,
+    /// The instance that was made ahead.
+    ahead: Mutex<Option<Box<Made>>>,
 }
 
 impl Runtime {
@@ -69,7 +72,8 @@ impl Runtime {
         let ticking = Arc::new(Ticking::default());
         ticking.clone().start(&engine).map_err(|why| RuntimeError(why.to_string()))?;
         let calls = Arc::new(Semaphore::new(usize::try_from(limits::CALLS).unwrap_or(1)));
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, calls, ticking }) })
+        let ahead = Mutex::default();
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, calls, ticking, ahead }) })
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -92,6 +96,21 @@ impl Runtime {
         Turn { _permit: permit, ticking: self.shared.ticking.clone() }
     }
 
+    /// The instance that was made ahead, if it is of this version.
+    pub(super) fn made_ahead(&self, of: &Arc<ExportsPre<Call>>) -> Option<Box<Made>> {
+        self.ahead().take_if(|made| made.is_of(of))
+    }
+
+    /// Keep it for the next call. One at a time is kept, of the version that was called last.
+    pub(super) fn keep(&self, made: Box<Made>) {
+        let before = self.ahead().replace(made);
+        drop(before);
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<Box<Made>>> {
+        self.shared.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A store for one call, with every bound set before anything of the policy runs.
     pub(super) fn store(&self, imports: Box<dyn Imports>) -> Store<Call> {
         let limits = StoreLimitsBuilder::new()
@@ -108,7 +127,7 @@ impl Runtime {
         );
         store.limiter(|call| &mut call.limits);
         store.set_hostcall_fuel(limits::HOST_CALL_BYTES);
-        store.set_epoch_deadline(ticks(limits::COMPUTING));
+        self.charge(&mut store);
         // What was waited for the host is given back, so that only computing is charged.
         store.epoch_deadline_callback(|mut cx| {
             let waited = std::mem::take(&mut cx.data_mut().waited);
@@ -119,6 +138,11 @@ impl Runtime {
             })
         });
         store
+    }
+
+    /// What it computes is charged from now on.
+    pub(super) fn charge(&self, store: &mut Store<Call>) {
+        store.set_epoch_deadline(ticks(limits::COMPUTING));
     }
 }
 
@@ -140,12 +164,14 @@ fn config(pooled: bool) -> Config {
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false);
     if pooled {
+        // The calls, the instance that is made ahead, and the one that it replaces.
+        let instances = limits::CALLS + 2;
         let mut pool = PoolingAllocationConfig::default();
-        pool.total_component_instances(limits::CALLS)
-            .total_core_instances(limits::CALLS * CORE_INSTANCES)
-            .total_memories(limits::CALLS)
-            .total_tables(limits::CALLS * 2)
-            .total_stacks(limits::CALLS)
+        pool.total_component_instances(instances)
+            .total_core_instances(instances * CORE_INSTANCES)
+            .total_memories(instances)
+            .total_tables(instances * 2)
+            .total_stacks(instances)
             .max_core_instances_per_component(CORE_INSTANCES)
             .max_memories_per_component(1)
             .max_tables_per_component(2)
@@ -181,8 +207,15 @@ impl Drop for Turn {
 /// Advances the engine's epoch while calls are under way, and sleeps while none is.
 #[derive(Default)]
 struct Ticking {
-    calls: Mutex<usize>,
+    calls: Mutex<UnderWay>,
     wanted: Condvar,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    calls: usize,
+    /// Whether the ticker sleeps until there is one: waking nobody takes a call to the kernel too.
+    is_idle: bool,
 }
 
 impl Ticking {
@@ -190,11 +223,15 @@ impl Ticking {
         let engine = engine.weak();
         let run = move || {
             loop {
-                let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut under_way = self.under_way();
+                under_way.is_idle = true;
                 // Woken now and then to see whether the engine is gone.
                 let idle = Duration::from_secs(60);
-                let waited = self.wanted.wait_timeout_while(calls, idle, |calls| *calls == 0);
-                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                let waited =
+                    self.wanted.wait_timeout_while(under_way, idle, |under_way| under_way.calls == 0);
+                let (mut under_way, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                under_way.is_idle = false;
+                drop(under_way);
                 std::thread::sleep(TICK);
                 match engine.upgrade() {
                     Some(engine) => engine.increment_epoch(),
@@ -206,14 +243,18 @@ impl Ticking {
     }
 
     fn began(&self) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        *calls += 1;
-        if *calls == 1 {
+        let mut under_way = self.under_way();
+        under_way.calls += 1;
+        if under_way.is_idle {
             self.wanted.notify_one();
         }
     }
 
     fn ended(&self) {
-        *self.calls.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.under_way().calls -= 1;
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

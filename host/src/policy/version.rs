@@ -1,14 +1,14 @@
-//! One policy as it was loaded: compiled, linked, and called in a fresh instance each time; or, in a simulation, native.
+//! One policy as it was loaded: compiled and linked, or, in a simulation, native; and how a call of it begins and ends.
 
 use std::fmt;
 use std::sync::Arc;
 
-use wasmtime::{Store, Trap};
+use wasmtime::Trap;
 
-use crate::bindings::{About, Exports, ExportsPre};
+use crate::bindings::{About, ExportsPre};
 use crate::imports::Imports;
+use crate::policy::instance::Instance;
 use crate::policy::native::{Native, Noting};
-use crate::policy::runtime::Turn;
 use crate::policy::{Call, Misdeed, PolicyError, Runtime};
 
 /// A policy that was loaded. Cheap to clone.
@@ -30,24 +30,11 @@ pub(super) enum By {
 }
 
 /// A call that has begun.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives for one call, and a box would be one more allocation in each"
-)]
 pub(super) enum Begun {
     /// In an instance.
     Instance(Instance),
     /// In this process.
     Native(Arc<dyn Native>, Noting),
-}
-
-/// An instance, for one call.
-pub(super) struct Instance {
-    pub(super) exports: Exports,
-    pub(super) store: Store<Call>,
-    /// Whether another version failed the same call before.
-    pub(super) again: bool,
-    turn: Turn,
 }
 
 /// How a call ended, and what it leaves.
@@ -85,37 +72,31 @@ impl Version {
         Self { by: By::Native(decides), about: Arc::new(about), digest: name.into(), size: 0 }
     }
 
-    /// A fresh instance, where it is a component.
-    pub(super) async fn begin<T>(&self, imports: Box<dyn Imports>, again: bool) -> Result<Begun, Ended<T>> {
+    /// A fresh instance, where it is a component; or the one whose call this one follows from.
+    pub(super) async fn begin<T>(
+        &self,
+        imports: Box<dyn Imports>,
+        again: bool,
+        after: Option<Instance>,
+    ) -> Result<Begun, Ended<T>> {
         let (runtime, exports) = match &self.by {
             By::Component(runtime, exports) => (runtime, exports),
             By::Native(native) => return Ok(Begun::Native(native.clone(), Noting::new(imports))),
         };
-        let turn = runtime.turn().await;
-        let mut store = runtime.store(imports);
-        match exports.instantiate_async(&mut store).await {
-            Ok(exports) => Ok(Begun::Instance(Instance { exports, store, again, turn })),
-            Err(why) => Err(ended(store, turn, Err(why))),
+        if let Some(instance) = after.filter(|instance| instance.made.is_of(exports)) {
+            return Ok(Begun::Instance(instance.follow(imports, again)));
         }
+        let entered = Instance::enter(runtime, exports, imports, again).await;
+        entered.map(Begun::Instance).map_err(|(why, imports)| Ended {
+            answer: Err(Misdeed::of(&why)),
+            imports,
+            overstepped: None,
+        })
     }
 
     pub(super) fn error(&self, export: &'static str, what: Misdeed) -> PolicyError {
         PolicyError { policy: format!("{} {}", self.about.name, self.about.version), export, what }
     }
-}
-
-impl Instance {
-    /// The call's end; the instance is dropped.
-    pub(super) fn end<T>(self, answer: wasmtime::Result<T>) -> Ended<T> {
-        ended(self.store, self.turn, answer)
-    }
-}
-
-fn ended<T>(store: Store<Call>, turn: Turn, answer: wasmtime::Result<T>) -> Ended<T> {
-    let Call { imports, overstepped, .. } = store.into_data();
-    // Given up after the store is gone.
-    drop(turn);
-    Ended { answer: answer.map_err(|why| Misdeed::of(&why)), imports, overstepped }
 }
 
 impl fmt::Debug for Version {
@@ -125,7 +106,7 @@ impl fmt::Debug for Version {
 }
 
 impl Misdeed {
-    fn of(why: &wasmtime::Error) -> Self {
+    pub(super) fn of(why: &wasmtime::Error) -> Self {
         match why.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => Self::Overran,
             Some(Trap::UnreachableCodeReached) => Self::Trapped("it panicked".into()),

@@ -67,8 +67,10 @@ impl World {
             let pause = self.within(rng, self.place.weather.every * 2);
             sleep(pause).await;
             if !events.is_empty() {
-                let event = events[rng.usize(..events.len())];
-                self.befall(rng, event);
+                for _ in 0..rng.usize(1..=self.place.weather.together) {
+                    let event = events[rng.usize(..events.len())];
+                    self.befall(rng, event);
+                }
             }
         }
         self.heal();

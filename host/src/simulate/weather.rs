@@ -26,16 +26,34 @@ pub struct Weather {
     pub per_mille: u32,
     /// How long it is on average between two of the others.
     pub every: Duration,
+    /// How many of those come at once, at the most.
+    pub together: usize,
     /// By how much the store's clock may be off, forward.
     pub store_ahead: Duration,
     /// How long an act is under way at the most.
     pub flight: Duration,
 }
 
+/// A weather with nothing but these: for what shows only when a few things come together. The rest is drawn.
+#[derive(Clone, Debug)]
+pub struct Narrow {
+    /// What an absence is worth.
+    pub vacancy: Vacancy,
+    /// What befalls them, often and several at once.
+    pub mishaps: Vec<Mishap>,
+}
+
 /// A clock gains or loses this much in a million at the most: the README's 1 %.
 const GAIN: i32 = 10_000;
 
 impl Weather {
+    /// Draw it, and leave nothing of it but what is asked for.
+    pub(super) fn narrowed(rng: &mut Rng, narrow: &Narrow) -> Self {
+        let drawn = Self::drawn(rng, false);
+        let every = drawn.ttl / 2;
+        Self { vacancy: narrow.vacancy, mishaps: narrow.mishaps.clone(), every, together: 4, ..drawn }
+    }
+
     /// Draw it.
     pub(super) fn drawn(rng: &mut Rng, calm: bool) -> Self {
         // A controller's and a worker's.
@@ -64,6 +82,7 @@ impl Weather {
             mishaps: if calm { Vec::new() } else { drawn },
             per_mille: [3, 20, 60][rng.usize(..3)],
             every: ttl * [1, 3, 10][rng.usize(..3)] / 2,
+            together: [1, 1, 4][rng.usize(..3)],
             // With the clocks' 2·e·ttl these make up the default margin, a fifth of the ttl.
             store_ahead: ttl / 15,
             flight: ttl / 10,

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use incumbent::Policy;
+use incumbent::Vacancy;
 use incumbent::policy::Version;
 use incumbent::policy::rehearsal::{Scene, Script, TABLES};
-use incumbent::simulate::{Finding, Simulation};
+use incumbent::simulate::{Finding, Mishap, Narrow, Simulation};
 use incumbent_model::{Config, Report, runs};
 
 /// A policy with one bug.
@@ -49,6 +50,15 @@ const LENGTH: Duration = Duration::from_secs(15 * 60);
 const SEEDS: u64 = 200;
 const MORE_SEEDS: u64 = 4000;
 
+/// What shows when a few things come together: under this rule, in a weather of nothing but these.
+const NARROW: &[(&str, Vacancy, &[Mishap])] = &[
+    // One stands still while the lease is taken, forgotten, and cannot be renewed.
+    ("WatchesAcrossGaps", Vacancy::Delayed, &[Mishap::Suspended, Mishap::Forgotten, Mishap::Cut]),
+    ("StaysInItsBucket", Vacancy::Watched, WIPES),
+    ("RemembersAnotherBucket", Vacancy::Watched, WIPES),
+];
+const WIPES: &[Mishap] = &[Mishap::Wiped, Mishap::Suspended, Mishap::Cut, Mishap::UpdateLate];
+
 impl Bug {
     /// What finds it: the first two layers that do, the cheaper ones first.
     ///
@@ -89,10 +99,21 @@ impl Bug {
         Ok(None)
     }
 
+    fn narrow(&self) -> Option<Narrow> {
+        let (_, vacancy, mishaps) = NARROW.iter().find(|(name, ..)| *name == self.name)?;
+        Some(Narrow { vacancy: *vacancy, mishaps: mishaps.to_vec() })
+    }
+
     fn by_simulation(&self, seeds: Range<u64>) -> Result<Option<Caught>> {
         let [_, proven] = incumbent_native::built_in();
-        let simulation =
-            Simulation { candidate: (self.version)(), proven, length: LENGTH, calm: false, keep: false };
+        let simulation = Simulation {
+            candidate: (self.version)(),
+            proven,
+            length: LENGTH,
+            calm: false,
+            narrow: self.narrow(),
+            keep: false,
+        };
         let mut first: Option<(u64, Finding)> = None;
         simulation.run_each(seeds, |seed, run| {
             if let Some(found) = run.findings.first()

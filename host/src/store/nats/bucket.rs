@@ -75,7 +75,9 @@ impl NatsBucket {
                 message.payload.len()
             ))),
             Last::Value => {
-                self.remember(revision);
+                if !self.remembers(revision) {
+                    self.remember(revision);
+                }
                 Ok(Stands::Value(Entry { revision, value: message.payload.into() }))
             }
             marker => Ok(Stands::Marker(marker, revision)),
@@ -138,9 +140,6 @@ impl NatsBucket {
 
     fn remember(&self, revision: u64) {
         let mut values = self.values();
-        if values.contains(&revision) {
-            return;
-        }
         if values.len() == VALUES_REMEMBERED {
             values.pop_front();
         }
