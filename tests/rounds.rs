@@ -40,6 +40,16 @@ fn data_rolled_back_to_before_the_take_frees_nothing_under_the_delayed_rule() ->
     holds(10, Kind::Nats, Fault::RollBack)
 }
 
+#[test]
+fn file_that_is_removed_frees_nothing_under_the_watched_rule() -> Result<()> {
+    holds(1, Kind::Sqlite, Fault::Wipe)
+}
+
+#[test]
+fn file_rolled_back_frees_nothing_under_the_delayed_rule() -> Result<()> {
+    holds(1, Kind::Sqlite, Fault::RollBack)
+}
+
 fn played_broken(broken: Broken) -> Result<Report> {
     run(&program()?, Order { seed: 1, kind: Kind::Sqlite, fault: Fault::StopHolder }, broken)
 }
@@ -162,7 +172,7 @@ fn round_is_found_again_by_what_was_shown_of_it() -> Result<()> {
     let order = Order { seed: 31, kind: Kind::Cluster, fault: Fault::StepDown };
     ensure!(order.to_string() == "31 'NATS cluster, step down'");
     ensure!(Order::parse("31", "NATS cluster, step down")? == order);
-    ensure!(Order::parse("31", "SQLite, wipe").is_err() && Order::parse("x", "SQLite, lock").is_err());
+    ensure!(Order::parse("31", "SQLite, cut").is_err() && Order::parse("x", "SQLite, lock").is_err());
     Ok(())
 }
 

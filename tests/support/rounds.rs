@@ -5,6 +5,7 @@ pub mod fault;
 pub mod holder;
 mod inflict;
 pub mod log;
+mod past;
 pub mod receiver;
 pub mod round;
 pub mod site;

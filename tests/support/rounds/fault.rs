@@ -23,9 +23,9 @@ pub enum Fault {
     StopShort,
     /// The server, stopped for longer than a ttl, and continued.
     StopLong,
-    /// The server, killed, wiped and restarted.
+    /// The server, killed, wiped and restarted; the file, removed.
     Wipe,
-    /// The server, rolled back to an earlier copy of its data.
+    /// The server, or the file, rolled back to an earlier copy.
     RollBack,
     /// The holder's line, cut.
     Cut,
@@ -107,7 +107,7 @@ impl Kind {
                 StopHolder,
                 ReleaseHolder,
             ],
-            Self::Sqlite => &[KillWriter, Lock, KillHolder, StopHolder, ReleaseHolder],
+            Self::Sqlite => &[Wipe, RollBack, KillWriter, Lock, KillHolder, StopHolder, ReleaseHolder],
         }
     }
 }

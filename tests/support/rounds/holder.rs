@@ -53,10 +53,19 @@ pub struct Part {
     pub cache: PathBuf,
     /// Where it sends its acts.
     pub receiver: Option<PathBuf>,
-    /// Whether a vacancy is waited out each time; by the store's default where not.
-    pub delayed: bool,
+    /// What an absence is worth; the store's default where that withstands what happens.
+    pub rule: Option<Rule>,
     /// Whether it goes on acting when its gate is shut: to show that this is found.
     pub broken: bool,
+}
+
+/// What an absence is worth, where the store's default does not withstand what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// For a file that may be removed.
+    Watched,
+    /// For data that may be of the past.
+    Delayed,
 }
 
 /// The program, told its part as JSON. SIGTERM gives the lease back and ends it.
@@ -134,7 +143,10 @@ async fn stand(
     let mut options = LeaseOptions::new(LEASE);
     options.instance.clone_from(&part.name);
     options.floor = Arc::new(FileFloor::new(&part.floor));
-    options.vacancy = part.delayed.then_some(Vacancy::Delayed);
+    options.vacancy = part.rule.map(|rule| match rule {
+        Rule::Watched => Vacancy::Watched,
+        Rule::Delayed => Vacancy::Delayed,
+    });
     let heard = paper.clone();
     options.on_event = Arc::new(move |event| {
         // What cannot be written down is missed by the round, which then does not count.

@@ -9,33 +9,21 @@ use rustix::process::Signal;
 
 use super::fault::{Chance, Fault};
 use super::holder::{BUCKET, LEASE};
+use super::past;
 use super::site::{Ground, Site, TTL, now};
 use super::writer::JUMP;
 use crate::cluster::Cluster;
 use crate::nats::NatsServer;
 use crate::proxy::Counts;
 
-/// The copy that a server is rolled back to, in the site's folder.
-const COPY: &str = "copy";
-
-/// Keep a copy of the server's data as it is now, to roll back to.
-///
-/// # Errors
-/// It cannot be made.
-pub(super) fn back_up(site: &mut Site) -> Result<()> {
-    let copy = site.folder().join(COPY);
-    server(site)?.back_up(&copy)
-}
-
 /// Do it, and undo it. Answers what shows that it hit.
 ///
 /// # Errors
 /// It cannot be done.
 pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) -> Result<Option<String>> {
-    let copy = site.folder().join(COPY);
-    if fault == Fault::RollBack && !copy.exists() {
+    if fault == Fault::RollBack && !past::is_backed_up(site) {
         // From the time of another holder.
-        back_up(site)?;
+        past::back_up(site)?;
         let holder = site.held(1).await?;
         release(site, holder).await?;
     }
@@ -61,19 +49,8 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
             server(site)?.cont()?;
             Ok(Some(format!("all its threads stood still for {time:?}")))
         }
-        Fault::Wipe => {
-            let was = bucket(site).await?.info().await?.created;
-            server(site)?.wipe()?;
-            site.make_bucket().await?;
-            let is = bucket(site).await?.info().await?.created;
-            Ok((is > was).then(|| format!("made anew {} ms later", (is - was) / 1_000_000)))
-        }
-        Fault::RollBack => {
-            let was = bucket(site).await?.last_revision().await?;
-            server(site)?.roll_back(&copy)?;
-            let is = bucket(site).await?.last_revision().await?;
-            Ok((is < was).then(|| format!("at revision {is} after {was}")))
-        }
+        Fault::Wipe => past::wipe(site).await,
+        Fault::RollBack => past::roll_back(site).await,
         Fault::Cut | Fault::CutRequests | Fault::CutAnswers | Fault::Delay | Fault::DropAnswers => {
             on_line(site, holder, fault, any, chance).await
         }
@@ -225,7 +202,7 @@ async fn limit(site: &Site, full: bool) -> Result<()> {
     Ok(())
 }
 
-async fn bucket(site: &Site) -> Result<std::sync::Arc<dyn Bucket>> {
+pub(super) async fn bucket(site: &Site) -> Result<std::sync::Arc<dyn Bucket>> {
     Ok(site.store().await?.bucket(BUCKET).await?)
 }
 

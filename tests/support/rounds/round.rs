@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use super::fault::{Chance, Fault, Kind};
-use super::holder::policy;
-use super::inflict::{back_up, inflict};
+use super::holder::{Rule, policy};
+use super::inflict::inflict;
 use super::log::{Log, Sweep, stale, sweep};
+use super::past::back_up;
 use super::receiver::Receiver;
 use super::site::{Program, Site};
 
@@ -111,9 +112,14 @@ async fn play(program: &Program, order: Order, broken: Broken) -> Result<Report>
     let begun = Instant::now();
     let mut chance = Chance::new(order.seed);
     let mut site = Site::new(program, order.kind).await?;
-    // Data of the past know nothing of who acts now, so each vacancy is waited out.
-    site.part.delayed = order.fault == Fault::RollBack;
-    if site.part.delayed && chance.upto(1) == 0 {
+    site.part.rule = match (order.kind, order.fault) {
+        // Data of the past know nothing of who acts now, so each vacancy is waited out.
+        (_, Fault::RollBack) => Some(Rule::Delayed),
+        // A file is trusted unless one asks for more.
+        (Kind::Sqlite, Fault::Wipe) => Some(Rule::Watched),
+        _ => None,
+    };
+    if order.fault == Fault::RollBack && chance.upto(1) == 0 {
         // Of the time when the lease was just given back. The other half is of another holder's time.
         back_up(&mut site)?;
     }

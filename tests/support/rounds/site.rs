@@ -104,7 +104,7 @@ impl Site {
             floor: folder.path().join("floor"),
             cache: program.cache.path().into(),
             receiver: None,
-            delayed: false,
+            rule: None,
             broken: false,
         };
         let site = Self { ground, holders: Vec::new(), part, folder, program: program.clone() };
@@ -354,6 +354,12 @@ impl Standing {
     /// It is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// Whether it was not seen gone.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Kill it, and see it gone.
