@@ -91,17 +91,20 @@ impl Instance {
         // Without a runtime it is just dropped.
         let (Some(ended), Ok(handle)) = (ended, Handle::try_current()) else { return };
         let Self { made, runtime, turn } = ended;
+        let of = made.of.clone();
+        // The task holds neither its turn nor its place: it runs late where the program has stopped driving its tasks.
+        runtime.lay_aside(made);
+        drop(turn);
         handle.spawn(async move {
             tokio::task::yield_now().await;
-            let of = made.of.clone();
-            drop(made);
+            runtime.drop_aside();
+            let Some(_turn) = runtime.turn_at_once() else { return };
             // What asks for anything while it is made is made when it is needed: the answer would be old.
             if let Ok(made) = Made::new(&runtime, &of).await
                 && made.store.data().asked == 0
             {
                 runtime.keep(made);
             }
-            drop(turn);
         });
     }
 }
@@ -162,6 +165,25 @@ mod tests {
         assert!(!is_ahead(&other));
         assert!(is_ahead(&version));
         assert!(!is_ahead(&version), "it was taken");
+        Ok(())
+    }
+
+    /// A runtime for each thread of a program, and one of them has stopped.
+    #[test]
+    fn what_calls_leave_to_do_takes_no_turn_from_others() -> anyhow::Result<()> {
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let (stopped, other) = (runtime()?, runtime()?);
+        let version = stopped.block_on(async {
+            let version = Version::load(&Runtime::new()?, BUILT_IN).await?;
+            let mut calls = Vec::new();
+            for _ in 0..crate::limits::CALLS {
+                calls.push(entered(&version, None).await);
+            }
+            calls.into_iter().for_each(|call| Instance::retire(Some(call)));
+            anyhow::Ok(version)
+        })?;
+        let next = async { tokio::time::timeout(Duration::from_secs(20), entered(&version, None)).await };
+        other.block_on(next)?;
         Ok(())
     }
 

@@ -40,7 +40,9 @@ struct Shared {
     calls: Arc<Semaphore>,
     ticking: Arc<Ticking>,
     /// The instance that was made ahead.
-    ahead: Mutex<Option<Box<Made>>>,
+    ahead: Slot,
+    /// The one that is to be dropped.
+    aside: Slot,
 }
 
 impl Runtime {
@@ -72,8 +74,8 @@ impl Runtime {
         let ticking = Arc::new(Ticking::default());
         ticking.clone().start(&engine).map_err(|why| RuntimeError(why.to_string()))?;
         let calls = Arc::new(Semaphore::new(usize::try_from(limits::CALLS).unwrap_or(1)));
-        let ahead = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, calls, ticking, ahead }) })
+        let (ahead, aside) = Default::default();
+        Ok(Self { shared: Arc::new(Shared { engine, linker, cache, calls, ticking, ahead, aside }) })
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -92,23 +94,40 @@ impl Runtime {
     pub(super) async fn turn(&self) -> Turn {
         // The semaphore is never closed; without a permit the pool refuses the instance, which is an error.
         let permit = self.shared.calls.clone().acquire_owned().await.ok();
+        self.begun(permit)
+    }
+
+    /// A turn, unless all are taken.
+    pub(super) fn turn_at_once(&self) -> Option<Turn> {
+        let permit = self.shared.calls.clone().try_acquire_owned().ok()?;
+        Some(self.begun(Some(permit)))
+    }
+
+    fn begun(&self, permit: Option<OwnedSemaphorePermit>) -> Turn {
         self.shared.ticking.began();
         Turn { _permit: permit, ticking: self.shared.ticking.clone() }
     }
 
     /// The instance that was made ahead, if it is of this version.
     pub(super) fn made_ahead(&self, of: &Arc<ExportsPre<Call>>) -> Option<Box<Made>> {
-        self.ahead().take_if(|made| made.is_of(of))
+        lock(&self.shared.ahead).take_if(|made| made.is_of(of))
     }
 
     /// Keep it for the next call. One at a time is kept, of the version that was called last.
     pub(super) fn keep(&self, made: Box<Made>) {
-        let before = self.ahead().replace(made);
+        let before = lock(&self.shared.ahead).replace(made);
         drop(before);
     }
 
-    fn ahead(&self) -> MutexGuard<'_, Option<Box<Made>>> {
-        self.shared.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    /// To be dropped soon. What lay there is dropped now.
+    pub(super) fn lay_aside(&self, ended: Box<Made>) {
+        let before = lock(&self.shared.aside).replace(ended);
+        drop(before);
+    }
+
+    pub(super) fn drop_aside(&self) {
+        let ended = lock(&self.shared.aside).take();
+        drop(ended);
     }
 
     /// A store for one call, with every bound set before anything of the policy runs.
@@ -146,6 +165,12 @@ impl Runtime {
     }
 }
 
+type Slot = Mutex<Option<Box<Made>>>;
+
+fn lock(slot: &Slot) -> MutexGuard<'_, Option<Box<Made>>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The engine does not run here.
 #[derive(Debug, thiserror::Error)]
 #[error("the policy engine does not run on this machine: {0}")]
@@ -164,8 +189,8 @@ fn config(pooled: bool) -> Config {
         .wasm_multi_memory(false)
         .wasm_relaxed_simd(false);
     if pooled {
-        // The calls, the instance that is made ahead, and the one that it replaces.
-        let instances = limits::CALLS + 2;
+        // The calls; the instance that is made ahead and the one that it replaces; the one that is to be dropped.
+        let instances = limits::CALLS + 3;
         let mut pool = PoolingAllocationConfig::default();
         pool.total_component_instances(instances)
             .total_core_instances(instances * CORE_INSTANCES)
