@@ -68,7 +68,7 @@ pub(crate) fn clear(
         return Ok(None);
     }
     match move_past(io, terms, who, &ours, floor) {
-        Ok(()) => stand_anew(io, terms, who, floor),
+        Ok(()) => stand_anew(io, terms, who, ours.created, floor),
         // A purge that may yet be applied must find nobody else's record: this one stays and expires.
         Err(trouble @ Trouble::FloorUnmoved(Fault::Unknown(_))) => Err(trouble),
         Err(trouble) => {
@@ -121,9 +121,10 @@ fn stand_anew(
     io: &mut impl Imports,
     terms: &Terms,
     who: &Identity,
+    created: u64,
     floor: u64,
 ) -> Result<Option<Provisional>, Trouble> {
-    let Created::Ours(ours) = create(io, who).map_err(Trouble::Unsure)? else { return Ok(None) };
+    let Created::Ours(ours) = create(io, who, created).map_err(Trouble::Unsure)? else { return Ok(None) };
     let revision = ours.revision;
     if revision > EPOCH_HIGHEST {
         give_back(io, terms, who, &ours);

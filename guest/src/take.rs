@@ -145,11 +145,13 @@ pub(crate) struct Provisional {
     pub(crate) taken: String,
     /// A steady reading made before the write at `revision` was sent.
     pub(crate) sent_ns: u64,
+    /// The bucket that it was meant for.
+    pub(crate) created: u64,
 }
 
 /// Create the record of a key that is free.
 fn stand(io: &mut impl Imports, look: &Look<'_>, sighting: Sighting) -> Result<Attempt, Trouble> {
-    match create(io, look.who) {
+    match create(io, look.who, look.created) {
         Ok(Created::Ours(ours)) if look.rule == Vacancy::Delayed => {
             Ok(Attempt::Waiting(look.announce(ours.revision, io.now().steady_ns)))
         }
@@ -177,13 +179,13 @@ pub(crate) enum Created {
 }
 
 /// Write the record of a key that has none.
-pub(crate) fn create(io: &mut impl Imports, who: &Identity) -> Result<Created, Fault> {
+pub(crate) fn create(io: &mut impl Imports, who: &Identity, created: u64) -> Result<Created, Fault> {
     let sent = io.now();
     let taken = record::rfc3339(sent.wall);
     let value = record::write(who, 0, &taken, &taken);
     Ok(match io.create(Role::Lease, &who.lease, &value)? {
         Write::Written(revision) => {
-            Created::Ours(Provisional { epoch: revision, revision, taken, sent_ns: sent.steady_ns })
+            Created::Ours(Provisional { epoch: revision, revision, taken, sent_ns: sent.steady_ns, created })
         }
         Write::Stale(_) => Created::Lost,
     })
@@ -216,7 +218,8 @@ fn adopt(io: &mut impl Imports, look: &Look<'_>, own: Holder) -> Result<Attempt,
         let why = format!("it claims epoch {} at revision {}", own.epoch, own.revision);
         return Err(Trouble::NotAHolder(not_a_holder(&look.who.lease, &why)));
     }
-    let ours = Provisional { epoch: own.epoch, revision: own.revision, taken: own.taken, sent_ns: 0 };
+    let (epoch, revision, taken) = (own.epoch, own.revision, own.taken);
+    let ours = Provisional { epoch, revision, taken, sent_ns: 0, created: look.created };
     match renew(io, look.who, ours) {
         Ok(Some(ours)) => confirm(io, look, ours),
         Ok(None) => Ok(look.wait(io, look.created)),
@@ -280,10 +283,13 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
     }))
 }
 
-/// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires. Not after its time: in a
-/// bucket raised again its revision may be another's by then.
+/// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires. Only in the bucket that it
+/// was meant for, and not after its time: in one raised again meanwhile a deletion leaves a marker by which the lease is free
+/// at once though somebody may still act, and its revision may be another's.
 pub(crate) fn give_back(io: &mut impl Imports, terms: &Terms, who: &Identity, ours: &Provisional) {
-    if io.now().steady_ns < terms.until(ours.sent_ns) {
+    if io.now().steady_ns < terms.until(ours.sent_ns)
+        && io.info(Role::Lease).is_ok_and(|bucket| bucket.created == ours.created)
+    {
         let _ = io.delete(Role::Lease, &who.lease, ours.revision);
     }
 }

@@ -127,15 +127,18 @@ typedef struct {
     text_t taken;
     // A steady reading made before the write at `revision` was sent.
     uint64_t sent_ns;
+    // The bucket that it was meant for.
+    uint64_t created;
 } provisional_t;
 
 typedef enum { WRITTEN, LOST, FAILED } written_t;
 
-// Write the record of a key that has none.
+// Write the record of a key that has none, in the bucket of `ours`.
 written_t provisional_create(identity_t *who, provisional_t *ours, fault_t *fault);
 // Write one's own record once more at its revision.
 written_t provisional_renew(identity_t *who, provisional_t *ours, fault_t *fault);
-// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires.
+// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires. Only in the bucket that it
+// was meant for.
 void give_back(const terms_t *terms, identity_t *who, const provisional_t *ours);
 
 // floor.c

@@ -142,7 +142,7 @@ written_t provisional_create(identity_t *who, provisional_t *ours, fault_t *faul
     bytes_t value = record_write(who, 0, taken, taken);
     if (!kv_create(KV_ROLE_LEASE, &who->lease, &value, &write, fault)) return FAILED;
     if (write.tag != KV_WRITE_WRITTEN) return LOST;
-    *ours = (provisional_t){write.val.written, write.val.written, taken, sent.steady_ns};
+    *ours = (provisional_t){write.val.written, write.val.written, taken, sent.steady_ns, ours->created};
     return WRITTEN;
 }
 
@@ -159,12 +159,14 @@ written_t provisional_renew(identity_t *who, provisional_t *ours, fault_t *fault
 }
 
 void give_back(const terms_t *terms, identity_t *who, const provisional_t *ours) {
+    kv_bucket_info_t bucket;
     kv_write_t write;
     fault_t fault;
-    // In a bucket raised again its revision may be another's once its time is over.
-    if (steady_now() < terms_until(terms, ours->sent_ns)) {
-        kv_delete(KV_ROLE_LEASE, &who->lease, ours->revision, &write, &fault);
-    }
+    // In a bucket raised again a deletion leaves a marker by which the lease is free at once though somebody may still
+    // act, and once its time is over its revision may be another's.
+    if (steady_now() >= terms_until(terms, ours->sent_ns)) return;
+    if (!kv_info(KV_ROLE_LEASE, &bucket, &fault) || bucket.created != ours->created) return;
+    kv_delete(KV_ROLE_LEASE, &who->lease, ours->revision, &write, &fault);
 }
 
 // From a record of one's own to a tenure: the same bucket still, an epoch never issued, and in time. On every other way
@@ -219,7 +221,7 @@ static bool adopt(const look_t *look, const holder_t *own, attempt_t *attempt, t
         text_t why = say("it claims epoch %n at revision %n", own->epoch, own->revision);
         return no_holder(trouble, not_a_holder(look->who->lease, why));
     }
-    provisional_t ours = {own->epoch, own->revision, own->taken, 0};
+    provisional_t ours = {own->epoch, own->revision, own->taken, 0, look->created};
     fault_t fault;
     switch (provisional_renew(look->who, &ours, &fault)) {
     case WRITTEN:
@@ -252,7 +254,7 @@ static bool look_again(const look_t *look, const fault_t *lost, attempt_t *attem
 
 // Create the record of a key that is free.
 static bool stand(const look_t *look, const sighting_t *sighting, attempt_t *attempt, trouble_t *trouble) {
-    provisional_t ours;
+    provisional_t ours = {.created = look->created};
     fault_t fault;
     switch (provisional_create(look->who, &ours, &fault)) {
     case WRITTEN:
