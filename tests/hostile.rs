@@ -196,7 +196,7 @@ async fn one_that_asks_the_host_for_ever_is_stopped_and_the_host_is_spared() -> 
 }
 
 /// Counts the reads.
-struct Counting(Arc<AtomicU32>);
+pub(crate) struct Counting(pub(crate) Arc<AtomicU32>);
 
 #[async_trait]
 impl Imports for Counting {

@@ -4,28 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
-use async_trait::async_trait;
 use incumbent::clock::Clock;
-use incumbent::imports::{Imports, Role};
-use incumbent::store::{Fault, Reading};
 use incumbent::{Policy, Runtime};
 use incumbent_tests::guests::Guest;
 use tokio::task::yield_now;
 
-/// Counts what it is asked for.
-struct Counting(Arc<AtomicU32>);
-
-#[async_trait]
-impl Imports for Counting {
-    fn clock(&self) -> Clock {
-        Clock::machine()
-    }
-
-    async fn get(&mut self, _: Role, _: &str) -> Result<Reading, Fault> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Reading::Absent)
-    }
-}
+use crate::hostile::Counting;
 
 /// Answers `admit` with what stands at address 208, at address 200 as `ok`.
 const TOLD: &str = "i32.const 200";
