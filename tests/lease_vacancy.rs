@@ -198,20 +198,24 @@ async fn a_created_record_that_is_forgotten_opens_no_second_gate() -> anyhow::Re
         let bob = world.stand_with("bob", under(Vacancy::Delayed)).await?;
         let alice_taking = alice.take();
         world.pass(2 * POLL).await;
-        // Bob hears of no change, and looks at his polls only.
+        // Bob hears of no change, and looks at his polls only; at none of them while alice's record is there.
         bob.line.always(&[Kind::Watch], &Fate::Hangs);
         let bob_taking = bob.take();
+        world.pass(TTL - 2 * POLL - AT_ONCE).await;
+        let cut = Fate::Fails(Fault::Unavailable("cut off".into()));
+        bob.line.always(&[Kind::Get, Kind::Info], &cut);
         while alice.line.ops_of(Kind::Create).is_empty() {
             assert!(!bob_taking.is_finished());
             world.pass(AT_ONCE).await;
         }
 
-        // Before bob looked.
         if rolled_back {
             world.faulty.roll_back(0).await?
         } else {
             world.faulty.forget(LEASE).await?
         }
+        bob.line.heal();
+        bob.line.always(&[Kind::Watch], &Fate::Hangs);
         assert!(!alice.lease.held(), "it is announced, and acted on by nobody yet");
         world.pass(2 * TTL).await;
 
