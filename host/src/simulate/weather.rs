@@ -82,7 +82,7 @@ impl Weather {
             mishaps: if calm { Vec::new() } else { drawn },
             per_mille: [3, 20, 60][rng.usize(..3)],
             every: ttl * [1, 3, 10][rng.usize(..3)] / 2,
-            together: 1,
+            together: [1, 1, 4][rng.usize(..3)],
             // With the clocks' 2·e·ttl these make up the default margin, a fifth of the ttl.
             store_ahead: ttl / 15,
             flight: ttl / 10,

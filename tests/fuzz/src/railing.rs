@@ -34,8 +34,8 @@ struct Sent {
 #[derive(Default)]
 struct Known {
     pending: Vec<Sent>,
-    /// By revision, the writes that it may be: their ticket, when they were sent, their value.
-    may: HashMap<u64, Vec<(u64, Steady, usize)>>,
+    /// By revision, the writes that it may be: by their ticket, when they were sent, and their value.
+    may: HashMap<u64, HashMap<u64, (Steady, usize)>>,
     /// Tickets up to it are void.
     void: u64,
     last_ticket: u64,
@@ -60,7 +60,7 @@ pub(crate) fn rails(input: &[u8]) {
                 let sent = known.pending.remove(which % known.pending.len());
                 highest += 1;
                 rails.acknowledged(sent.ticket, highest);
-                known.may.entry(highest).or_default().push((sent.ticket, sent.at, sent.value));
+                known.may.entry(highest).or_default().insert(sent.ticket, (sent.at, sent.value));
             }
             3 if !known.pending.is_empty() => {
                 rails.not_applied(known.pending.remove(which % known.pending.len()).ticket);
@@ -88,9 +88,10 @@ impl Known {
     /// An entry that was read may be any write of ours with these bytes whose answer is not known; marked, also one that
     /// was acknowledged.
     fn seen(&mut self, revision: u64, value: usize, is_marked: bool) {
-        let pending = self.pending.iter().map(|sent| (sent.ticket, sent.at, sent.value));
-        let known = self.may.values().flatten().copied().filter(|_| is_marked);
-        let same: Vec<_> = pending.chain(known).filter(|(_, _, of)| *of == value).collect();
+        let pending = self.pending.iter().map(|sent| (sent.ticket, (sent.at, sent.value)));
+        let known = self.may.values().flatten().map(|(ticket, write)| (*ticket, *write));
+        let known = known.filter(|_| is_marked);
+        let same: Vec<_> = pending.chain(known).filter(|(_, (_, of))| *of == value).collect();
         if !same.is_empty() {
             self.may.entry(revision).or_default().extend(same);
         }
@@ -98,11 +99,11 @@ impl Known {
 
     fn check(&self, rails: &Rails, beyond: u64) {
         for revision in 0..=beyond {
-            let may = self.may.get(&revision).map_or(&[][..], Vec::as_slice);
-            must_refuse!(!rails.owns(revision) || !may.is_empty(), "revision {revision} is owned");
+            let may = self.may.get(&revision);
+            must_refuse!(!rails.owns(revision) || may.is_some(), "revision {revision} is owned");
             if let Ok(until) = rails.until(revision) {
-                let allowed = may.iter().filter(|(ticket, ..)| *ticket > self.void);
-                let latest = allowed.map(|(_, sent, _)| sent.plus(VALIDITY)).max();
+                let allowed = may.into_iter().flatten().filter(|(ticket, _)| **ticket > self.void);
+                let latest = allowed.map(|(_, (sent, _))| sent.plus(VALIDITY)).max();
                 must_refuse!(
                     latest.is_some_and(|latest| until <= latest),
                     "revision {revision} until {until:?}"

@@ -56,6 +56,7 @@ const NARROW: &[(&str, Vacancy, &[Mishap])] = &[
     ("WatchesAcrossGaps", Vacancy::Delayed, &[Mishap::Suspended, Mishap::Forgotten, Mishap::Cut]),
     ("StaysInItsBucket", Vacancy::Watched, WIPES),
     ("RemembersAnotherBucket", Vacancy::Watched, WIPES),
+    ("JumpsByOne", Vacancy::Watched, WIPES),
 ];
 const WIPES: &[Mishap] = &[Mishap::Wiped, Mishap::Suspended, Mishap::Cut, Mishap::UpdateLate];
 
