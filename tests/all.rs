@@ -17,6 +17,7 @@ mod holds_seat;
 mod holds_taking;
 mod holds_trouble;
 mod hostile;
+mod lease_answers;
 mod lease_fence;
 mod lease_floor;
 mod lease_input;

@@ -196,6 +196,22 @@ async fn anothers_record_is_the_loss_of_it_and_is_left_alone() -> anyhow::Result
 }
 
 #[tokio::test(start_paused = true)]
+async fn anothers_record_that_is_read_after_a_failure_shuts_the_gate_before_its_time() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, _bob) = world.alice_holds().await;
+    let until = alice.lease.until().expect("held");
+    alice.line.once(Kind::Update, unavailable());
+    is_overwritten(&world, br#"{"instance":"mallory","epoch":2,"taken":"","renewed":""}"#).await?;
+
+    world.until(TTL, alice.lease.lost()).await;
+
+    assert!(world.clock.now() < until);
+    assert_eq!(alice.line.ops_of(Kind::Update).len(), 1, "nothing was refused");
+    assert!(matches!(alice.lease.epoch(), Err(NotHeld::Lost(_))), "{:?}", alice.lease.epoch());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_no_holder_is_the_loss_of_it_too() -> anyhow::Result<()> {
     let world = World::new().await;
     let (alice, bob) = world.alice_holds().await;

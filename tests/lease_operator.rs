@@ -7,6 +7,7 @@ use anyhow::Result;
 use incumbent::lease::{Cleared, Ended, Event, LeaseError, NotHeld, Released, clear, step_down};
 use incumbent::store::{Bucket, Fault, Reading, Store, Write};
 use incumbent::{Loss, Request};
+use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{BUCKET, LEASE, MARGIN, RENEW, TTL, World, policy};
 
 async fn ask(world: &World, by: &str) -> Result<Request, LeaseError> {
@@ -64,6 +65,21 @@ async fn one_that_was_renewed_is_asked_too_and_lost_by_its_time_unless_given_bac
     let (taken, _) = world.until(TTL, taking).await;
     assert!(taken?? > epoch);
     assert!(world.clock.now().since(asked) >= TTL);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_reads_of_it_after_a_renewal_that_failed_shuts_its_gate_too() -> Result<()> {
+    let world = World::new().await;
+    let (alice, _bob) = world.alice_holds().await;
+    alice.line.once(Kind::Update, Fate::Fails(Fault::Unavailable("the store is away".into())));
+    assert!(matches!(ask(&world, "ops").await?, Request::Asked(_)));
+
+    let (by, _) = world.until(2 * RENEW, alice.lease.asked()).await;
+    assert_eq!(&*by, "ops");
+    let updates = alice.line.ops_of(Kind::Update);
+    assert_eq!(updates.len(), 1, "no renewal was refused: {updates:?}");
+    assert_eq!(alice.lease.epoch(), Err(NotHeld::Asked));
     Ok(())
 }
 

@@ -46,6 +46,24 @@ async fn a_lease_never_held_has_nothing_to_give_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_take_that_is_released_in_its_middle_writes_nothing_more() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let bob = world.stand("bob").await;
+    bob.line.dawdle();
+    let before = bob.line.ops().len();
+    let lease = bob.lease.clone();
+    let taking = tokio::spawn(async move { lease.try_take().await });
+    while bob.line.ops().len() == before {
+        tokio::task::yield_now().await;
+    }
+
+    assert_eq!(bob.lease.release().await, Released::NeverHeld);
+    assert!(taking.await?.is_err());
+    assert_eq!(bob.line.ops_of(Kind::Create), []);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_waits_for_acts_under_way_and_admits_no_more() -> anyhow::Result<()> {
     let world = World::new().await;
     let (alice, bob) = world.alice_holds().await;
