@@ -112,7 +112,7 @@ async fn a_let_through_value_that_is_no_json_is_shown_as_none_and_stays() -> any
         assert_eq!((report.plans.as_slice(), report.let_through), (&["plan-12".to_owned()][..], None));
         assert!(alice.builder.try_next().await.is_none());
         let revision = running.last_revision().await?;
-        running.delete(LET_THROUGH, revision).await?;
+        running.delete(LET_THROUGH, revision, None).await?;
     }
     assert_eq!(alice.said.troubles(), [""; 0]);
     Ok(())

@@ -85,7 +85,7 @@ async fn a_check_whose_key_is_anothers_is_told_and_leaves_that_key_alone() -> an
         let seat = Seat::new().await;
         let (alice, job) = let_through(&seat).await;
         let mine = found(seat.key().await);
-        seat.bucket(RUNNING).await.delete(LET_THROUGH, mine.revision).await?;
+        seat.bucket(RUNNING).await.delete(LET_THROUGH, mine.revision, None).await?;
         let (_bob, bobs_job) = bobs(&seat).await;
         // At the next beat.
         seat.until(ACK_WAIT / 4 + SECOND, job.lost()).await;
@@ -117,7 +117,7 @@ async fn a_check_whose_key_is_gone_is_told_and_does_not_make_it_again() -> anyho
     let seat = Seat::new().await;
     let (_alice, job) = let_through(&seat).await;
     let mine = found(seat.key().await);
-    seat.bucket(RUNNING).await.delete(LET_THROUGH, mine.revision).await?;
+    seat.bucket(RUNNING).await.delete(LET_THROUGH, mine.revision, None).await?;
     seat.until(ACK_WAIT / 4 + SECOND, job.lost()).await;
     assert_eq!(job.why_lost(), Some(Lost::Key));
     seat.pass(2 * MINUTE).await;

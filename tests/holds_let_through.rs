@@ -236,7 +236,7 @@ async fn a_key_of_unknown_making_is_left_alone() -> anyhow::Result<()> {
     assert!(alice.builder.try_next().await.is_none());
     assert_eq!(found(seat.key().await), key);
     assert_eq!((alice.wire.count(What::Take, CHECKS), alice.said.troubles().len()), (0, 0));
-    running.delete(LET_THROUGH, key.revision).await?;
+    running.delete(LET_THROUGH, key.revision, None).await?;
     assert!(is_let_through(&job(&alice).await));
     Ok(())
 }

@@ -10,7 +10,8 @@ use incumbent::floor::{FileFloor, Floor, MemoryFloor};
 use incumbent::lease::{Event, LeaseError};
 use incumbent::store::{Fault, Reading, Write};
 use incumbent_tests::faulty::{Fate, Kind};
-use incumbent_tests::world::{LEASE, TTL, World};
+use incumbent_tests::world::{LEASE, POLL, TTL, World};
+use tokio::task::JoinHandle;
 
 /// Where the revisions are moved from a small floor: the second multiple of the stride, 2³².
 const PLACE: u64 = 2 << 32;
@@ -208,6 +209,35 @@ async fn a_purge_whose_answer_was_lost_is_waited_out() -> anyhow::Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_move_that_fails_is_tried_again_no_sooner_than_at_the_poll() -> anyhow::Result<()> {
+    let world = World::new().await;
+    world.floor.raise(57).await?;
+    let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);
+    // Each has a watch on the key that both write and give back.
+    let carol = world.stand_with("carol", |options| options.floor = Arc::new(MemoryFloor::default())).await?;
+    carol.lease.try_take().await?;
+    let taking = [alice.take(), bob.take()];
+    world.settle().await;
+    let away = Fate::Fails(Fault::Unavailable("away".into()));
+    for stand in [&alice, &bob] {
+        stand.line.always(&[Kind::Purge], &away);
+    }
+
+    carol.lease.release().await;
+    world.pass(10 * POLL).await;
+
+    for stand in [&alice, &bob] {
+        let tries = stand.line.ops_of(Kind::Create).len();
+        assert!((5..=15).contains(&tries), "{tries} tries in ten polls");
+        stand.line.heal();
+    }
+    world.pass(2 * POLL).await;
+    assert!(alice.lease.held() || bob.lease.held());
+    taking.iter().for_each(JoinHandle::abort);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_purge_that_lands_late_leaves_the_next_holder_alone() -> anyhow::Result<()> {
     let world = World::new().await;
     world.floor.raise(57).await?;
@@ -292,7 +322,7 @@ async fn a_floor_below_the_revisions_moves_nothing() -> anyhow::Result<()> {
     for _ in 0..60 {
         bucket.create("another", b"alive").await?;
         let Reading::Found(entry) = bucket.get("another").await? else { panic!("just written") };
-        bucket.delete("another", entry.revision).await?;
+        bucket.delete("another", entry.revision, None).await?;
     }
     world.floor.raise(57).await?;
     let alice = world.stand("alice").await;

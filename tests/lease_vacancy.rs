@@ -1,9 +1,11 @@
 //! What an absence is worth: when a lease without a record is free.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use incumbent::floor::MemoryFloor;
 use incumbent::lease::{Ended, Event, LeaseError};
-use incumbent::store::Fault;
+use incumbent::store::{Fault, Write};
 use incumbent::{LeaseOptions, Loss, Vacancy};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{LEASE, MARGIN, POLL, RENEW, TTL, World};
@@ -78,6 +80,50 @@ async fn until_bob_has_what_alice_gave_back(rule: Vacancy) -> anyhow::Result<Dur
 
     epoch??;
     Ok(took)
+}
+
+/// Nobody keeps his floor for the next: no revision is moved, so the bucket raised again gives them once more.
+fn alone(options: &mut LeaseOptions) {
+    options.vacancy = Some(Vacancy::Watched);
+    options.floor = Arc::new(MemoryFloor::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_comes_into_a_bucket_raised_again_frees_nothing() -> anyhow::Result<()> {
+    // Whether carol saw that bob has it, or nothing but an absence before it and the deletion after it.
+    for sees_bob in [true, false] {
+        let world = World::new().await;
+        let alice = world.stand_with("alice", alone).await?;
+        let (epoch, _) = world.until(2 * TTL, alice.lease.take()).await;
+        alice.line.once(Kind::Delete, Fate::HeldBack);
+        let release = tokio::spawn(async move { alice.lease.release().await });
+        alice.line.hits(1).await;
+        world.faulty.wipe().await?;
+        let bob = world.stand_with("bob", alone).await?;
+        let carol = world.stand_with("carol", alone).await?;
+        let bob_taking = bob.take();
+        world.pass(RENEW).await;
+        let carol_taking = carol.take();
+        world.settle().await;
+        if !sees_bob {
+            carol.line.freeze(LEASE).await?;
+        }
+        let (again, _) = world.until(2 * TTL, bob_taking).await;
+        assert_eq!(again??, epoch?, "the revision is given once more");
+        world.settle().await;
+
+        // Two gates would be seen in whatever time passes now.
+        let landed = alice.line.deliver().await.expect("one was on its way")?;
+        carol.line.heal();
+        let (took, since) = world.until(3 * TTL, carol_taking).await;
+
+        took??;
+        assert!(matches!(landed, Write::Written(_)), "{landed:?}");
+        assert_eq!(bob.lease.ended(), Some(Ended::Lost(Loss::Gone)));
+        assert!(since >= TTL && since <= TTL + LOOK, "{since:?}");
+        release.await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,7 +54,9 @@ async fn answer(bucket: &dyn Bucket, ask: &Ask, highest: u64) -> String {
         Ask::Update(key, value, behind) => {
             wrote(bucket.update(KEYS[*key], &[*value], highest.saturating_sub(*behind)).await)
         }
-        Ask::Delete(key, behind) => wrote(bucket.delete(KEYS[*key], highest.saturating_sub(*behind)).await),
+        Ask::Delete(key, behind) => {
+            wrote(bucket.delete(KEYS[*key], highest.saturating_sub(*behind), None).await)
+        }
         Ask::Keys(after, most) => format!("{:?}", bucket.keys(after.map(|key| KEYS[key]), *most).await),
         Ask::Purge(ahead) => format!("{:?}", bucket.purge_below(highest.saturating_sub(2) + ahead).await),
         Ask::Wait(_) | Ask::Count => format!("{:?}", bucket.last_revision().await),

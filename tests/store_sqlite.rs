@@ -68,7 +68,7 @@ async fn a_reopened_file_keeps_values_revisions_and_created() -> Result<()> {
     let created = bucket.info().await?.created;
     let alice = won(bucket.create("alice", b"a").await?)?;
     let bob = won(bucket.create("bob", b"b").await?)?;
-    let deleted = won(bucket.delete("bob", bob).await?)?;
+    let deleted = won(bucket.delete("bob", bob, None).await?)?;
     drop(bucket);
 
     let bucket = home.open().await?.bucket("leases").await?;

@@ -207,6 +207,7 @@ impl i::Imports for Host {
             kv::Reading::Deleted(revision) => i::Reading::Deleted(revision),
             kv::Reading::Aged(revision) => i::Reading::Aged(revision),
             kv::Reading::Absent => i::Reading::Absent,
+            kv::Reading::Erased(revision) => i::Reading::Erased(revision),
         })
     }
 

@@ -208,7 +208,7 @@ pub fn status(io: &mut impl Imports) -> Result<Report, Fault> {
     let plans = plans(io)?;
     let let_through = match io.get(Role::Running, LET_THROUGH)? {
         Reading::Found(entry) => serde_json::from_slice(&entry.value).ok(),
-        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => None,
+        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => None,
     };
     Ok(Report { plans, let_through })
 }
@@ -229,7 +229,7 @@ pub fn begin(io: &mut impl Imports, plan: &str) -> Result<Building, Fault> {
             let value = plan_value(plan, &since, &now);
             (since, io.update(Role::Plans, plan, &value, entry.revision)?)
         }
-        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
+        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => {
             let value = plan_value(plan, &now, &now);
             (now, io.create(Role::Plans, plan, &value)?)
         }
@@ -254,7 +254,7 @@ pub fn seen(io: &mut impl Imports, plan: &str, known: &Building) -> Result<Kept,
     }
     match io.get(Role::Plans, plan)? {
         Reading::Aged(_) | Reading::Absent => io.create(Role::Plans, plan, &value).map(kept),
-        Reading::Found(_) | Reading::Deleted(_) => Ok(Kept::Lost),
+        Reading::Found(_) | Reading::Deleted(_) | Reading::Erased(_) => Ok(Kept::Lost),
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Reading {
     Aged(u64),
     /// Nothing is known of it.
     Absent,
+    /// Taken away at this revision by none who could vouch for it.
+    Erased(u64),
 }
 
 /// How a compare-and-set ended.

@@ -34,6 +34,8 @@ pub fn release(io: &mut impl Imports, who: &Identity, tenure: &Tenure) -> Releas
             },
             // Gone, by the deletion whose answer was lost or by its age.
             Ok(Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent) => return Release::GivenBack,
+            // By somebody who gave nothing back.
+            Ok(Reading::Erased(_)) => return Release::NotOurs,
             Err(fault) => return Release::Left(fault),
         };
     }

@@ -117,7 +117,11 @@ impl Seen {
     fn of(reading: Reading, who: &Identity, tenure: &Tenure) -> Self {
         let entry = match reading {
             Reading::Found(entry) if entry.revision > tenure.revision => entry,
-            Reading::Found(_) | Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => {
+            Reading::Found(_)
+            | Reading::Deleted(_)
+            | Reading::Aged(_)
+            | Reading::Absent
+            | Reading::Erased(_) => {
                 return Self::Nothing;
             }
         };

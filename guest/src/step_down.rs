@@ -25,7 +25,9 @@ pub fn step_down(io: &mut impl Imports, lease: &str, by: &str) -> Result<Request
     for _ in 0..TRIES {
         let entry = match io.get(Role::Lease, lease).map_err(Trouble::Unreadable)? {
             Reading::Found(entry) => entry,
-            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => return Ok(Request::Nobody),
+            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => {
+                return Ok(Request::Nobody);
+            }
         };
         let no_holder = |why: String| Trouble::NotAHolder(not_a_holder(lease, &why));
         let (holder, asked) = record::read_marked(&entry).map_err(no_holder)?;

@@ -86,22 +86,34 @@ impl Look<'_> {
             Reading::Deleted(_) | Reading::Aged(_) if self.rule != Vacancy::Delayed => {
                 Found::Free(Sighting::new(created, None, now))
             }
-            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => match self.watched(now) {
-                (sighting, None) => Found::Free(sighting),
-                (sighting, again_at_ns) => Found::Wait(Waiting { holder: None, sighting, again_at_ns }),
-            },
+            // Whoever's it was may act for as long as if it stood there still; and may have come and gone unseen.
+            Reading::Erased(revision) if self.rule == Vacancy::Watched => {
+                self.free_after(Sighting::of_record(seen, created, revision, now), now)
+            }
+            Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => {
+                self.free_after(self.absence(now), now)
+            }
         })
     }
 
-    /// What is known of a key that is nobody's, and when it will have been watched for long enough; `None` when it has.
-    fn watched(&self, now: u64) -> (Sighting, Option<u64>) {
-        let sighting =
-            Sighting::of_absence(self.seen, self.created, self.rule, self.terms, self.began_ns, now);
+    fn free_after(&self, sighting: Sighting, now: u64) -> Found {
+        match self.free_at(&sighting, now) {
+            None => Found::Free(sighting),
+            again_at_ns => Found::Wait(Waiting { holder: None, sighting, again_at_ns }),
+        }
+    }
+
+    fn absence(&self, now: u64) -> Sighting {
+        Sighting::of_absence(self.seen, self.created, self.rule, self.terms, self.began_ns, now)
+    }
+
+    /// When a key that is nobody's will have been watched for long enough; `None` when it has.
+    fn free_at(&self, sighting: &Sighting, now: u64) -> Option<u64> {
         // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
         // different rates and for acts under way, here as everywhere.
         let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
         let is_over = self.rule == Vacancy::Trusted || now >= free_at;
-        (sighting, Some(free_at).filter(|_| !is_over))
+        Some(free_at).filter(|_| !is_over)
     }
 
     /// A record of one's own, from a write whose answer was lost. It may have been so long on its way that it came into a
@@ -114,10 +126,8 @@ impl Look<'_> {
                 Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(sighting.since_ns) })
             }
             Some(_) => Found::Ours(own),
-            None => match self.watched(now) {
-                (sighting, again_at_ns @ Some(_)) if !self.was_free => {
-                    Found::Wait(Waiting { holder: None, sighting, again_at_ns })
-                }
+            None => match self.free_after(self.absence(now), now) {
+                wait @ Found::Wait(_) if !self.was_free => wait,
                 _ if self.rule == Vacancy::Delayed => Found::Wait(self.announce(own.revision, now)),
                 _ => Found::Ours(own),
             },

@@ -16,7 +16,7 @@ pub fn current(io: &mut impl Imports, lease: &str) -> Result<Option<Holder>, Tro
         Reading::Found(entry) => {
             record::read(&entry).map(Some).map_err(|why| Trouble::NotAHolder(not_a_holder(lease, &why)))
         }
-        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => Ok(None),
+        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => Ok(None),
     }
 }
 

@@ -85,6 +85,7 @@ impl kv::Host for Call {
             store::Reading::Deleted(revision) => kv::Reading::Deleted(revision),
             store::Reading::Aged(revision) => kv::Reading::Aged(revision),
             store::Reading::Absent => kv::Reading::Absent,
+            store::Reading::Erased(revision) => kv::Reading::Erased(revision),
         })
     }
 

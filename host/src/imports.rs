@@ -251,13 +251,15 @@ impl OwnKey {
         answer
     }
 
-    /// `sending` is called once it is sure to be sent.
+    /// `sending` is called once it is sure to be sent. Where the bucket was known to which the record was written, the
+    /// deletion leaves its marker in that one only.
     pub(crate) async fn delete(&self, expected: u64, sending: impl FnOnce() + Send) -> Result<Write, Fault> {
         let expected = self.own_revision(expected)?;
+        let meant_for = self.rails().meant_for(expected);
         // Once a deletion is sent the record may be gone, whatever is answered.
         self.rails().deleting();
         sending();
-        self.bucket.delete(&self.key, expected).await
+        self.bucket.delete(&self.key, expected, meant_for).await
     }
 
     /// Write what stands there once more. Unlike a read, which may be stale, that proves that it is still one's own.
@@ -351,6 +353,12 @@ impl Imports for Standing {
 
     async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
+        // Late, it would free the lease in a bucket raised again, where that revision may be another holder's.
+        if self.own.rails().owns(expected) && self.own.rails().meant_for(expected).is_none() {
+            return Err(Fault::Denied(format!(
+                "the policy asked to delete {key:?} at revision {expected}, written before it had looked at the bucket"
+            )));
+        }
         let gate = self.gate.clone();
         self.own.delete(expected, move || gate.shut()).await
     }
@@ -362,7 +370,9 @@ impl Imports for Standing {
 
     async fn info(&mut self, bucket: Role) -> Result<BucketInfo, Fault> {
         lease_role(bucket)?;
-        self.own.bucket.info().await
+        let info = self.own.bucket.info().await?;
+        self.own.rails().saw_bucket(info.created);
+        Ok(info)
     }
 
     async fn last_sequence(&mut self) -> Result<u64, Fault> {

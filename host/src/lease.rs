@@ -134,7 +134,7 @@ impl Lease {
         let mut watchable = true;
         let mut said = Said::default();
         loop {
-            let pause = match self.attempt(&mut candidacy).await {
+            let (pause, woken_by) = match self.attempt(&mut candidacy).await {
                 Ok(Turn::Taken(epoch)) => return Ok(epoch),
                 Ok(Turn::Waiting(holder, again_at)) => {
                     said.waiting(shared, holder);
@@ -151,15 +151,17 @@ impl Lease {
                             }
                         }
                     }
-                    again_at.map_or(shared.poll(), |at| shared.poll().min(at.since(shared.clock.now())))
+                    let due = again_at.map(|at| at.since(shared.clock.now()));
+                    (due.map_or(shared.poll(), |due| shared.poll().min(due)), &mut watch)
                 }
                 Err(why) if why.passes() => {
                     said.trouble(shared, &why);
-                    shared.poll()
+                    // A record that it wrote and gave back again would wake it at once, over and over.
+                    (shared.poll(), &mut None)
                 }
                 Err(why) => return Err(why),
             };
-            rest(shared, pause, &mut watch).await;
+            rest(shared, pause, woken_by).await;
             watchable |= watch.is_none();
         }
     }

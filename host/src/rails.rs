@@ -29,6 +29,8 @@ pub(crate) struct Rails {
     pending: VecDeque<Pending>,
     /// The revision that a rewriting replaced, and the one that it won.
     rewritten: Option<(u64, u64)>,
+    /// The bucket as it was last told, by its creation.
+    bucket: Option<u64>,
     epoch: Option<u64>,
     last_ticket: u64,
     /// Writes up to this ticket may have been undone by a deletion sent after them.
@@ -39,15 +41,22 @@ pub(crate) struct Rails {
 #[derive(Debug)]
 struct Own {
     revision: u64,
-    ticket: u64,
-    sent: Steady,
+    sent: Sent,
 }
 
 #[derive(Debug)]
 struct Pending {
-    ticket: u64,
     value: Vec<u8>,
-    sent: Steady,
+    sent: Sent,
+}
+
+/// The sending of a write.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    ticket: u64,
+    at: Steady,
+    /// The bucket that was known then, which it is meant for.
+    bucket: Option<u64>,
 }
 
 /// What a policy said that cannot be so.
@@ -91,6 +100,7 @@ impl Rails {
             last_value: Vec::new(),
             pending: VecDeque::new(),
             rewritten: None,
+            bucket: None,
             epoch: None,
             last_ticket: 0,
             void: 0,
@@ -102,7 +112,8 @@ impl Rails {
     /// that a call cut off in the middle leaves the right thing behind.
     pub(crate) fn sending(&mut self, value: &[u8], sent: Steady) -> u64 {
         self.last_ticket += 1;
-        keep(&mut self.pending, Pending { ticket: self.last_ticket, value: value.to_vec(), sent }, PENDING);
+        let sent = Sent { ticket: self.last_ticket, at: sent, bucket: self.bucket };
+        keep(&mut self.pending, Pending { value: value.to_vec(), sent }, PENDING);
         self.last_ticket
     }
 
@@ -110,7 +121,7 @@ impl Rails {
     pub(crate) fn acknowledged(&mut self, ticket: u64, revision: u64) {
         if let Some(write) = self.settle(ticket) {
             self.last_value = write.value;
-            self.owned(Own { revision, ticket, sent: write.sent });
+            self.owned(Own { revision, sent: write.sent });
         }
     }
 
@@ -126,31 +137,30 @@ impl Rails {
     }
 
     fn settle(&mut self, ticket: u64) -> Option<Pending> {
-        let at = self.pending.iter().position(|write| write.ticket == ticket)?;
+        let at = self.pending.iter().position(|write| write.sent.ticket == ticket)?;
         self.pending.remove(at)
     }
 
     /// An entry was read: is it a write of ours whose answer was lost, or one of ours that was marked?
     pub(crate) fn saw(&mut self, entry: &Entry) {
         // A bucket raised again from nothing gives its revisions once more: then to a later write.
-        let known = self.own.iter().rev().find(|own| own.revision == entry.revision).map(|own| own.ticket);
+        let known = self.own_at(entry.revision).map(|own| own.sent.ticket);
         // The earliest of equal writes, whose time runs out first.
         let equal = self.pending.iter().find(|write| write.value == entry.value);
-        let write = equal.map(|write| (write.ticket, write.sent));
         // A mark came on top of its write, so the key lives longer than the write alone lets it.
-        let of = write.or_else(|| self.marked(entry));
-        if let Some((ticket, sent)) = of.filter(|(ticket, _)| known.is_none_or(|known| known < *ticket)) {
-            self.owned(Own { revision: entry.revision, ticket, sent });
+        let of = equal.map(|write| write.sent).or_else(|| self.marked(entry));
+        if let Some(sent) = of.filter(|sent| known.is_none_or(|known| known < sent.ticket)) {
+            self.owned(Own { revision: entry.revision, sent });
             self.last_value.clone_from(&entry.value);
         }
     }
 
     /// The write of ours that an entry is, but for a mark that asks to give way.
-    fn marked(&self, entry: &Entry) -> Option<(u64, Steady)> {
+    fn marked(&self, entry: &Entry) -> Option<Sent> {
         let last =
             self.own.back().filter(|own| is_marked(&entry.value, &self.last_value, Some(own.revision)));
         let lost = || self.pending.iter().find(|write| is_marked(&entry.value, &write.value, None));
-        last.map(|own| (own.ticket, own.sent)).or_else(|| lost().map(|write| (write.ticket, write.sent)))
+        last.map(|own| own.sent).or_else(|| lost().map(|write| write.sent))
     }
 
     /// A deletion is about to be sent: nothing written before it is believed any more.
@@ -160,12 +170,27 @@ impl Rails {
 
     /// Whether an update or a delete may expect this revision.
     pub(crate) fn owns(&self, revision: u64) -> bool {
-        self.own.iter().any(|own| own.revision == revision)
+        self.own_at(revision).is_some()
+    }
+
+    /// The last of equal ones: a bucket raised again from nothing gives its revisions once more.
+    fn own_at(&self, revision: u64) -> Option<&Own> {
+        self.own.iter().rev().find(|own| own.revision == revision)
+    }
+
+    /// The bucket was looked at.
+    pub(crate) fn saw_bucket(&mut self, created: u64) {
+        self.bucket = Some(created);
+    }
+
+    /// The bucket that the write at one's own revision was meant for, where one was known.
+    pub(crate) fn meant_for(&self, revision: u64) -> Option<u64> {
+        self.own_at(revision)?.sent.bucket
     }
 
     /// The last revision known to be ours, unless a deletion was sent after it.
     pub(crate) fn latest(&self) -> Option<u64> {
-        self.own.back().filter(|own| own.ticket > self.void).map(|own| own.revision)
+        self.own.back().filter(|own| own.sent.ticket > self.void).map(|own| own.revision)
     }
 
     /// The last revision known to be ours and what stands there, unless a deletion was sent after it.
@@ -185,7 +210,7 @@ impl Rails {
 
     /// Whether the key is ours at this instant, by the clock too, so that a purge takes only our own record.
     pub(crate) fn owns_key(&self, now: Steady) -> bool {
-        let valid = |own: &Own| own.ticket > self.void && now < own.sent.plus(self.validity);
+        let valid = |own: &Own| own.sent.ticket > self.void && now < own.sent.at.plus(self.validity);
         !self.finished && self.own.back().is_some_and(valid)
     }
 
@@ -261,10 +286,9 @@ impl Rails {
     }
 
     fn cut(&self, revision: u64, until: Steady) -> Result<Steady, Lie> {
-        let counts = |own: &&Own| own.revision == revision && own.ticket > self.void;
-        // The last of equal ones: a bucket raised again from nothing gives its revisions once more.
-        let own = self.own.iter().rev().find(counts).ok_or(Lie::NotOurs(revision))?;
-        Ok(until.min(own.sent.plus(self.validity)))
+        let counts = |own: &&Own| own.sent.ticket > self.void;
+        let own = self.own_at(revision).filter(counts).ok_or(Lie::NotOurs(revision))?;
+        Ok(until.min(own.sent.at.plus(self.validity)))
     }
 }
 

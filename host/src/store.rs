@@ -15,7 +15,9 @@
 //!    later is the store's affair. A write renews the age.
 //! 4. **Markers.** A deleted key reads as [`Reading::Deleted`] and an aged one as [`Reading::Aged`] where
 //!    the store knows; a store that does not know says [`Reading::Absent`]. Either may turn into `Absent`
-//!    later.
+//!    later. A deletion that names the bucket it is meant for is refused as stale in another one, raised again
+//!    meanwhile, where the store can tell in time; else the key reads as [`Reading::Erased`]. So does one that
+//!    another program purged, or deleted whatever stood there, where the store knows.
 //! 5. **Purge.** `purge_below(n)` drops every entry below `n`, live ones too, leaves no marker, and the
 //!    next revision is at least `n`. It never lowers anything. Zero and one are refused as `Denied`.
 //! 6. **Faults tell certain from unknown.** Every fault but [`Fault::Unknown`] means surely not applied,
@@ -58,12 +60,15 @@ pub struct Entry {
 pub enum Reading {
     /// The key has a value.
     Found(Entry),
-    /// The key was deleted, at this revision.
+    /// The key was deleted, at this revision, by a deletion meant for this very bucket or for whichever it came to.
     Deleted(u64),
     /// The store says that the key's last value aged out; the revision of its marker, or of the value.
     Aged(u64),
     /// Nothing is known of the key.
     Absent,
+    /// Its value was taken away, at this revision, by none who could vouch for it: purged, deleted whatever stood there,
+    /// or by a deletion meant for another bucket.
+    Erased(u64),
 }
 
 /// How a compare-and-set ended.
@@ -173,11 +178,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// A [`Fault`].
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault>;
 
-    /// Delete a key whose last revision is `expected`.
+    /// Delete a key whose last revision is `expected`. `meant_for` is the bucket, by its
+    /// [`created`](BucketInfo::created), that it is to leave a marker in; `None` is whichever it comes to.
     ///
     /// # Errors
     /// A [`Fault`].
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault>;
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault>;
 
     /// The keys that have a value, in byte order: those after `after` only, `most` at the most.
     ///

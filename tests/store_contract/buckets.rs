@@ -69,7 +69,7 @@ pub(super) async fn two_buckets_are_told_apart<S: Subject>() -> Result<()> {
     ensure!(plans.info().await?.ttl == LONG / 2);
     let alice = won(leases.create("key", b"alice").await?)?;
     let bob = won(plans.create("key", b"bob").await?)?;
-    won(plans.delete("key", bob).await?)?;
+    won(plans.delete("key", bob, None).await?)?;
     plans.purge_below(1000).await?;
     ensure!(leases.last_revision().await? == alice, "each counts by itself");
     stands(&leases, "key", b"alice", alice).await
@@ -109,7 +109,7 @@ pub(super) async fn purge_leaves_no_marker<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;
     let alice = won(bucket.create("alice", b"a").await?)?;
-    let deleted = won(bucket.delete("alice", alice).await?)?;
+    let deleted = won(bucket.delete("alice", alice, None).await?)?;
     won(bucket.create("bob", b"b").await?)?;
     bucket.purge_below(deleted + 100).await?;
     for key in ["alice", "bob"] {

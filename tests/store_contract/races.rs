@@ -67,7 +67,7 @@ pub(super) async fn one_of_update_and_delete_at_a_revision_wins<S: Subject>() ->
         if number.is_multiple_of(2) {
             bucket.update("lease", b"bob", at).await
         } else {
-            bucket.delete("lease", at).await
+            bucket.delete("lease", at, None).await
         }
     };
     let winners = hundred(&subject, either).await?;
@@ -125,7 +125,7 @@ pub(super) async fn a_dropped_call_leaves_the_store_usable<S: Subject>() -> Resu
             let created = won(bucket.create(&key, b"alice").await?)?;
             let updated = won(bucket.update(&key, b"alice again", created).await?)?;
             bucket.keys(None, 1000).await?;
-            won(bucket.delete(&key, updated).await?)
+            won(bucket.delete(&key, updated, None).await?)
         };
         if let Ok(done) = tokio::time::timeout(soon, write).await {
             done?;

@@ -102,10 +102,10 @@ pub(super) async fn update_and_delete_of_an_aged_key_lose<S: Subject>() -> Resul
         gone::<S>(&bucket, "lease").await?;
     }
     lost(bucket.update("lease", b"alice", alice).await?)?;
-    lost(bucket.delete("lease", alice).await?)?;
+    lost(bucket.delete("lease", alice, None).await?)?;
     if let Reading::Aged(marker) = gone::<S>(&bucket, "lease").await? {
         lost(bucket.update("lease", b"alice", marker).await?)?;
-        lost(bucket.delete("lease", marker).await?)?;
+        lost(bucket.delete("lease", marker, None).await?)?;
     }
     gone::<S>(&bucket, "lease").await?;
     Ok(())
@@ -175,7 +175,7 @@ pub(super) async fn a_watcher_is_woken_by_create_update_and_delete<S: Subject>()
     let created = woken(&mut watch, &bucket, "lease", create, is_value(b"1")).await?;
     let update = async { won(bucket.update("lease", b"2", created).await?) };
     let updated = woken(&mut watch, &bucket, "lease", update, is_value(b"2")).await?;
-    let delete = async { won(bucket.delete("lease", updated).await?) };
+    let delete = async { won(bucket.delete("lease", updated, None).await?) };
     woken(&mut watch, &bucket, "lease", delete, is_free).await?;
     drop(watch);
     let again = won(bucket.create("lease", b"bob").await?)?;
@@ -192,7 +192,7 @@ pub(super) async fn a_watcher_is_woken_by_another_connection<S: Subject>() -> Re
     let updated = woken(&mut watch, &bob, key, update, is_value(b"2")).await?;
     let update = async { won(alice.update(key, b"3", updated).await?) };
     let updated = woken(&mut watch, &bob, key, update, is_value(b"3")).await?;
-    let delete = async { won(alice.delete(key, updated).await?) };
+    let delete = async { won(alice.delete(key, updated, None).await?) };
     woken(&mut watch, &bob, key, delete, is_free).await?;
     Ok(())
 }

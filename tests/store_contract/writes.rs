@@ -12,7 +12,7 @@ pub(super) async fn revisions_rise_across_create_update_and_delete<S: Subject>()
     ensure!(bucket.last_revision().await? == 0, "nothing was written yet");
     let created = won(bucket.create("alice", b"1").await?)?;
     let updated = won(bucket.update("alice", b"2", created).await?)?;
-    let deleted = won(bucket.delete("alice", updated).await?)?;
+    let deleted = won(bucket.delete("alice", updated, None).await?)?;
     let again = won(bucket.create("alice", b"3").await?)?;
     ensure!(0 < created && created < updated && updated < deleted && deleted < again);
     ensure!(bucket.last_revision().await? == again);
@@ -42,7 +42,7 @@ pub(super) async fn create_wins_over_a_deleted_key<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;
     let alice = won(bucket.create("lease", b"alice").await?)?;
-    let deleted = won(bucket.delete("lease", alice).await?)?;
+    let deleted = won(bucket.delete("lease", alice, None).await?)?;
     let bob = won(bucket.create("lease", b"bob").await?)?;
     ensure!(bob > deleted);
     stands(&bucket, "lease", b"bob", bob).await
@@ -65,7 +65,7 @@ pub(super) async fn delete_at_another_revision_loses_and_changes_nothing<S: Subj
     let old = won(bucket.create("lease", b"alice").await?)?;
     let new = won(bucket.update("lease", b"alice again", old).await?)?;
     for revision in [0, old, new + 1, u64::MAX] {
-        lost(bucket.delete("lease", revision).await?)?;
+        lost(bucket.delete("lease", revision, None).await?)?;
     }
     stands(&bucket, "lease", b"alice again", new).await
 }
@@ -74,11 +74,11 @@ pub(super) async fn update_and_delete_after_a_delete_lose<S: Subject>() -> Resul
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;
     let created = won(bucket.create("lease", b"alice").await?)?;
-    let deleted = won(bucket.delete("lease", created).await?)?;
+    let deleted = won(bucket.delete("lease", created, None).await?)?;
     // At the marker's own revision too: it has no value.
     for revision in [0, created, deleted] {
         lost(bucket.update("lease", b"bob", revision).await?)?;
-        lost(bucket.delete("lease", revision).await?)?;
+        lost(bucket.delete("lease", revision, None).await?)?;
     }
     ensure!(!matches!(bucket.get("lease").await?, Reading::Found(_)));
     ensure!(bucket.last_revision().await? == deleted);
@@ -90,7 +90,7 @@ pub(super) async fn update_and_delete_of_a_key_never_written_lose<S: Subject>() 
     let bucket = subject.bucket().await?;
     for revision in [0, 1, 7] {
         lost(bucket.update("lease", b"bob", revision).await?)?;
-        lost(bucket.delete("lease", revision).await?)?;
+        lost(bucket.delete("lease", revision, None).await?)?;
     }
     ensure!(bucket.get("lease").await? == Reading::Absent);
     ensure!(bucket.last_revision().await? == 0);
@@ -105,11 +105,11 @@ pub(super) async fn a_lost_race_says_what_stands_there_or_nothing<S: Subject>() 
     for write in [
         bucket.create("lease", b"bob").await?,
         bucket.update("lease", b"bob", revision + 1).await?,
-        bucket.delete("lease", revision + 1).await?,
+        bucket.delete("lease", revision + 1, None).await?,
     ] {
         ensure!(write == there || write == Write::Stale(None), "{write:?}");
     }
-    won(bucket.delete("lease", revision).await?)?;
+    won(bucket.delete("lease", revision, None).await?)?;
     ensure!(bucket.update("lease", b"bob", revision).await? == Write::Stale(None));
     Ok(())
 }
@@ -119,10 +119,41 @@ pub(super) async fn a_deleted_key_reads_as_deleted_or_absent<S: Subject>() -> Re
     let bucket = subject.bucket().await?;
     ensure!(bucket.get("lease").await? == Reading::Absent);
     let created = won(bucket.create("lease", b"alice").await?)?;
-    let deleted = won(bucket.delete("lease", created).await?)?;
+    let deleted = won(bucket.delete("lease", created, None).await?)?;
     let reading = bucket.get("lease").await?;
     let absent = reading == Reading::Absent && !S::EXACT;
     ensure!(reading == Reading::Deleted(deleted) || absent, "{reading:?}");
+    Ok(())
+}
+
+pub(super) async fn a_deletion_meant_for_another_bucket_vouches_for_nothing<S: Subject>() -> Result<()> {
+    let subject = S::raise(LONG).await?;
+    let bucket = subject.bucket().await?;
+    let created = bucket.info().await?.created;
+    let alice = won(bucket.create("lease", b"alice").await?)?;
+
+    let stray = bucket.delete("lease", alice, Some(created ^ 1)).await?;
+
+    let (reading, last) = (bucket.get("lease").await?, bucket.last_revision().await?);
+    match stray {
+        Write::Stale(_) => stands(&bucket, "lease", b"alice", alice).await?,
+        Write::Written(erased) => {
+            ensure!(reading == Reading::Erased(erased) && erased == last, "{reading:?}");
+            lost(bucket.update("lease", b"late", erased).await?)?;
+            won(bucket.create("lease", b"alice").await?)?;
+        }
+    }
+    let Reading::Found(entry) = bucket.get("lease").await? else { anyhow::bail!("it is not there") };
+    // One meant for this bucket, and one that says nothing.
+    for meant_for in [Some(created), None] {
+        let revision = match bucket.get("lease").await? {
+            Reading::Found(there) => there.revision,
+            _ => won(bucket.create("lease", &entry.value).await?)?,
+        };
+        let deleted = won(bucket.delete("lease", revision, meant_for).await?)?;
+        let reading = bucket.get("lease").await?;
+        ensure!(reading == Reading::Deleted(deleted), "{reading:?}");
+    }
     Ok(())
 }
 
@@ -216,7 +247,7 @@ pub(super) async fn names_that_do_not_fit_are_denied<S: Subject>() -> Result<()>
             bucket.get(name).await.err(),
             bucket.create(name, b"v").await.err(),
             bucket.update(name, b"v", 1).await.err(),
-            bucket.delete(name, 1).await.err(),
+            bucket.delete(name, 1, None).await.err(),
             bucket.watch(name).await.err(),
         ];
         for fault in faults {
@@ -233,7 +264,7 @@ pub(super) async fn deleted_keys_are_not_listed<S: Subject>() -> Result<()> {
     ensure!(bucket.keys(None, 1000).await?.is_empty());
     let alice = won(bucket.create("alice", b"a").await?)?;
     won(bucket.create("bob", b"b").await?)?;
-    won(bucket.delete("alice", alice).await?)?;
+    won(bucket.delete("alice", alice, None).await?)?;
     ensure!(bucket.keys(None, 1000).await? == ["bob"]);
     Ok(())
 }

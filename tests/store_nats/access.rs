@@ -113,7 +113,7 @@ async fn what_is_not_permitted_is_denied_at_once() -> Result<()> {
     let denied = [
         holder.create("other", b"alice").await.map(drop),
         holder.update("other", b"alice", revision).await.map(drop),
-        holder.delete("other", revision).await.map(drop),
+        holder.delete("other", revision, None).await.map(drop),
         holder.keys(None, 1000).await.map(drop),
         holder.purge_below(57).await.map(drop),
         holder.watch("other").await.map(drop),
@@ -148,7 +148,7 @@ async fn the_documented_permissions_are_enough() -> Result<()> {
     let taken = written(holder.create("mine", b"alice").await?)?;
     ensure!(watch.changed().await);
     let renewed = written(holder.update("mine", b"alice again", taken).await?)?;
-    written(holder.delete("mine", renewed).await?)?;
+    written(holder.delete("mine", renewed, None).await?)?;
     // Over a marker it takes the second step, too.
     let again = written(holder.create("mine", b"alice").await?)?;
     ensure!(again > renewed);

@@ -44,11 +44,14 @@ async fn another_program_reads_and_writes_the_same_bucket() -> Result<()> {
     let status = theirs.status().await?;
     ensure!(status.max_age() == TTL && status.history() == 1);
 
-    // They delete it, purge it, write it.
+    // They give it back as a controller does, delete it as people do, purge it, write it.
+    theirs.delete_expect_revision(token, Some(revision)).await?;
+    ensure!(bucket.get(name).await? == Reading::Deleted(revision + 1));
+    written(bucket.create(name, b"alice").await?)?;
     theirs.delete(token).await?;
-    ensure!(matches!(bucket.get(name).await?, Reading::Deleted(at) if at > revision));
+    ensure!(bucket.get(name).await? == Reading::Erased(revision + 3));
     theirs.purge(token).await?;
-    ensure!(bucket.get(name).await? == Reading::Absent);
+    ensure!(bucket.get(name).await? == Reading::Erased(revision + 4));
     let again = written(bucket.create(name, b"bob").await?)?;
     let put = theirs.put(token, "carol".into()).await?;
     ensure!(bucket.update(name, b"bob", again).await? == Write::Stale(None));
@@ -90,7 +93,7 @@ async fn keys_come_back_as_they_were_named() -> Result<()> {
         );
     }
     let gone = written(bucket.create("gone", b"").await?)?;
-    written(bucket.delete("gone", gone).await?)?;
+    written(bucket.delete("gone", gone, None).await?)?;
     // A key that no name encodes to is shown as it stands.
     raw(&server.url(), None).await?.get_key_value("leases").await?.put("by.another", "x".into()).await?;
     names.push("by.another".into());
@@ -114,7 +117,7 @@ async fn a_value_over_the_limit_is_refused_on_write_and_on_read() -> Result<()> 
     let read = bucket.get("k").await;
     ensure!(matches!(&read, Err(Fault::TooLarge(text)) if text.contains("2097152")), "{read:?}");
     // It can still be got rid of.
-    written(bucket.delete("k", bomb).await?)?;
+    written(bucket.delete("k", bomb, None).await?)?;
     Ok(())
 }
 
@@ -160,14 +163,14 @@ async fn a_deleted_key_is_free_at_its_marker_and_the_marker_is_nobodys() -> Resu
     // A second connection has not seen the value's revision and must look.
     let (alice, bob) = (leases(&server.url(), TTL).await?, leases(&server.url(), TTL).await?);
     let revision = written(alice.create("k", b"alice").await?)?;
-    let marker = written(alice.delete("k", revision).await?)?;
+    let marker = written(alice.delete("k", revision, None).await?)?;
     for bucket in [&alice, &bob] {
         ensure!(bucket.get("k").await? == Reading::Deleted(marker));
         ensure!(bucket.update("k", b"late", revision).await? == Write::Stale(None));
         ensure!(bucket.update("k", b"late", marker).await? == Write::Stale(None));
-        ensure!(bucket.delete("k", marker).await? == Write::Stale(None));
+        ensure!(bucket.delete("k", marker, None).await? == Write::Stale(None));
         ensure!(bucket.update("never", b"late", 0).await? == Write::Stale(None));
-        ensure!(bucket.delete("never", 0).await? == Write::Stale(None));
+        ensure!(bucket.delete("never", 0, None).await? == Write::Stale(None));
     }
     ensure!(bob.last_revision().await? == marker);
     ensure!(written(bob.create("k", b"bob").await?)? == marker + 1);
@@ -175,6 +178,33 @@ async fn a_deleted_key_is_free_at_its_marker_and_the_marker_is_nobodys() -> Resu
         Write::Stale(Some(entry)) => ensure!(entry.value == b"bob" && entry.revision == marker + 1),
         other => anyhow::bail!("{other:?}"),
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deletion_that_comes_into_a_bucket_raised_again_vouches_for_nothing() -> Result<()> {
+    let server = NatsServer::start()?;
+    let bucket = leases(&server.url(), TTL).await?;
+    let first = bucket.info().await?.created;
+    let alice = written(bucket.create("k", b"alice").await?)?;
+    raw(&server.url(), None).await?.delete_stream("KV_leases").await?;
+    let bucket = leases(&server.url(), TTL).await?;
+    ensure!(bucket.info().await?.created != first);
+    // The same revision once more.
+    ensure!(written(bucket.create("k", b"bob").await?)? == alice);
+
+    let erased = written(bucket.delete("k", alice, Some(first)).await?)?;
+
+    ensure!(bucket.get("k").await? == Reading::Erased(erased));
+    // What no number is names no bucket.
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("KV-Operation", "DEL");
+    headers.insert("Nats-Expected-Last-Subject-Sequence", erased.to_string());
+    headers.insert("Incumbent-Meant-For", "this one");
+    let js = raw(&server.url(), None).await?;
+    js.publish_with_headers("$KV.leases.k", headers, "".into()).await?.await?;
+    ensure!(bucket.get("k").await? == Reading::Erased(erased + 1));
+    ensure!(written(bucket.create("k", b"carol").await?)? > erased);
     Ok(())
 }
 

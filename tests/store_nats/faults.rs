@@ -72,7 +72,7 @@ async fn a_write_whose_answer_is_lost_is_unknown_and_stands() -> Result<()> {
     ensure!(two.value == b"two" && two.revision > one.revision);
 
     proxy.drop_answers("$KV.leases.k", 1);
-    let delete = bucket.delete("k", two.revision).await;
+    let delete = bucket.delete("k", two.revision, None).await;
     ensure!(matches!(delete, Err(Fault::Unknown(_))), "{delete:?}");
     ensure!(matches!(look.get("k").await?, Reading::Deleted(at) if at > two.revision));
 
@@ -179,7 +179,7 @@ async fn nothing_is_queued_while_disconnected() -> Result<()> {
     let refused = [
         bucket.create("new", b"late").await.map(drop),
         bucket.update("k", b"late", revision).await.map(drop),
-        bucket.delete("k", revision).await.map(drop),
+        bucket.delete("k", revision, None).await.map(drop),
         bucket.purge_below(57).await.map(drop),
         bucket.get("k").await.map(drop),
         bucket.watch("k").await.map(drop),
@@ -240,7 +240,7 @@ async fn a_watch_is_woken_by_every_kind_of_change() -> Result<()> {
     ensure!(changed(&mut watch).await?);
     let revision = written(other.update("k", b"bob again", revision).await?)?;
     ensure!(changed(&mut watch).await?);
-    written(other.delete("k", revision).await?)?;
+    written(other.delete("k", revision, None).await?)?;
     ensure!(changed(&mut watch).await?);
     drop(watch);
     // Neither what stood there when the watch began does, which the one who watches looks at then, nor another

@@ -76,7 +76,7 @@ async fn five_watches_of_a_key_are_one_consumer() -> Result<()> {
     }
     // It goes on for those that are left.
     watches.truncate(1);
-    written(other.delete("k", revision).await?)?;
+    written(other.delete("k", revision, None).await?)?;
     ensure!(changed(&mut watches[0]).await?);
     comes_to(&server.url(), 1).await?;
     watches.clear();
@@ -204,7 +204,7 @@ async fn where_the_whole_bucket_is_not_granted_each_key_is_watched_and_it_is_ask
     asked_for_everything(&server, 2).await?;
     readable(&*admin).await?;
     let revision = admin.last_revision().await?;
-    written(admin.delete("four", revision).await?)?;
+    written(admin.delete("four", revision, None).await?)?;
     ensure!(changed(&mut again).await?);
     Ok(())
 }

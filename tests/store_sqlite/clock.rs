@@ -63,7 +63,7 @@ async fn every_call_that_meets_a_key_of_another_boot_lets_it_live() -> Result<()
                 won(bucket.update("lease", b"alice", revision).await?)?;
             }
             _ => {
-                won(bucket.delete("lease", revision).await?)?;
+                won(bucket.delete("lease", revision, None).await?)?;
                 continue;
             }
         }

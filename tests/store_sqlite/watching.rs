@@ -59,7 +59,7 @@ async fn a_watch_begun_after_all_others_ended_is_woken() -> Result<()> {
         let mut watch: Box<dyn Watch> = bob.watch("lease").await?;
         let revision = won(alice.create("lease", b"alice").await?)?;
         ensure!(tokio::time::timeout(GENEROUS, watch.changed()).await?, "round {round}");
-        won(alice.delete("lease", revision).await?)?;
+        won(alice.delete("lease", revision, None).await?)?;
         drop(watch);
         // Around the time at which the thread looks whether anybody still listens.
         tokio::time::sleep(Duration::from_millis(10 * round)).await;

@@ -60,6 +60,8 @@ pub struct Op {
     pub value: Option<Vec<u8>>,
     /// The revision that an update or a delete expects, or that a purge goes below.
     pub expected: Option<u64>,
+    /// The bucket that a delete is meant for.
+    pub meant_for: Option<u64>,
     /// The revision that it won in the store, whatever was answered. For a purge: how many entries went.
     pub won: Option<u64>,
 }
@@ -162,7 +164,7 @@ impl Faulty {
     /// The store's.
     pub async fn forget(&self, key: &str) -> Result<(), Fault> {
         if let Reading::Found(entry) = self.bare().await?.get(key).await? {
-            self.bare().await?.delete(key, entry.revision).await?;
+            self.bare().await?.delete(key, entry.revision, None).await?;
         }
         self.state().forgotten.insert(key.into());
         Ok(())
@@ -211,6 +213,13 @@ impl Faulty {
         Ok(info)
     }
 
+    /// A bucket, which may claim another's `created`, by its own.
+    async fn by_its_own_name(&self, created: Option<u64>) -> Result<Option<u64>, Fault> {
+        let own = self.bare().await?.info().await?.created;
+        let claimed = self.info().await?.created;
+        Ok(created.map(|created| if created == claimed { own } else { created }))
+    }
+
     async fn read(&self, key: &str) -> Result<Reading, Fault> {
         let reading = self.bare().await?.get(key).await?;
         let state = self.state();
@@ -239,10 +248,12 @@ impl Faulty {
                 dropped.extend(writer.filter(|(revision, _)| *revision < expected));
             }
         }
+        let meant_for = self.by_its_own_name(op.meant_for).await?;
+        let is_stray = meant_for.is_some() && meant_for != Some(bucket.info().await?.created);
         let answer = match op.kind {
             Kind::Create => bucket.create(key, value).await,
             Kind::Update => bucket.update(key, value, expected).await,
-            Kind::Delete => bucket.delete(key, expected).await,
+            Kind::Delete => bucket.delete(key, expected, meant_for).await,
             Kind::Purge => bucket.purge_below(expected).await.map(Write::Written),
             kind => unreachable!("{kind:?} is no write"),
         }?;
@@ -253,7 +264,8 @@ impl Faulty {
                 _ => dropped,
             };
             let op = Op { won: Some(won), ..op.clone() };
-            if touched.iter().any(|(_, writer)| *writer != op.who) {
+            // One meant for another bucket is told from one by the holder, and frees nothing.
+            if touched.iter().any(|(_, writer)| *writer != op.who) && !is_stray {
                 state.foreign.push(op.clone());
             }
             if op.kind != Kind::Purge {

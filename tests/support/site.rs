@@ -182,7 +182,7 @@ impl Seat {
     /// The bucket does not take it.
     pub async fn has_built(&self, plan: &str) {
         let Reading::Found(entry) = self.plan(plan).await else { return };
-        self.bucket(PLANS).await.delete(plan, entry.revision).await.expect("memory takes it");
+        self.bucket(PLANS).await.delete(plan, entry.revision, None).await.expect("memory takes it");
     }
 
     /// A plan's key as it is.

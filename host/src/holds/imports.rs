@@ -178,7 +178,7 @@ impl Imports for Planning {
 
     async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
         self.may_write(bucket, key).await?;
-        self.places.bucket(bucket).await?.delete(key, expected).await
+        self.places.bucket(bucket).await?.delete(key, expected, None).await
     }
 }
 

@@ -105,7 +105,7 @@ impl Plans {
         match self.policy.plan_seen(self.planning(plan), plan, known).await?.map_err(Fault::from)? {
             Kept::Kept(revision) => Ok(Some(Known { revision, ..known.clone() })),
             Kept::Lost => match self.places.bucket(Role::Plans).await?.get(plan).await? {
-                Reading::Deleted(_) => Ok(None),
+                Reading::Deleted(_) | Reading::Erased(_) => Ok(None),
                 // An answer was lost, or another controller wrote it. In office it is this one's to say.
                 Reading::Found(_) | Reading::Aged(_) | Reading::Absent => self.say(plan).await.map(Some),
             },

@@ -12,7 +12,7 @@ use crate::imports::{Imports, Role, denied, get_from, lease_role};
 use crate::lease::{LeaseError, current};
 use crate::policy::Policy;
 use crate::rails::is_marked;
-use crate::store::{Bucket, Entry, Fault, Reading, Write, check_key};
+use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write, check_key};
 
 /// In whose name somebody is asked to give way, bytes.
 const BY_BYTES: usize = 200;
@@ -70,7 +70,7 @@ pub async fn clear(
 ) -> Result<Cleared, LeaseError> {
     check_key(lease).map_err(LeaseError::Store)?;
     let begun = Instant::now();
-    let ttl = bucket.info().await.map_err(LeaseError::Store)?.ttl;
+    let BucketInfo { created, ttl, .. } = bucket.info().await.map_err(LeaseError::Store)?;
     let Some(entry) = standing(bucket, lease).await? else { return Ok(Cleared::Nothing) };
     match current(policy, bucket, clock, lease).await {
         Err(LeaseError::NotAHolder(_)) => {}
@@ -88,7 +88,7 @@ pub async fn clear(
             Some(_) => sleep_until((Instant::now() + LOOK).min(begun + ttl)).await,
         }
     }
-    match bucket.delete(lease, entry.revision).await.map_err(LeaseError::Store)? {
+    match bucket.delete(lease, entry.revision, Some(created)).await.map_err(LeaseError::Store)? {
         Write::Written(_) => Ok(Cleared::Deleted),
         Write::Stale(_) => match standing(bucket, lease).await? {
             None => Ok(Cleared::AgedOut),
@@ -100,7 +100,7 @@ pub async fn clear(
 async fn standing(bucket: &Arc<dyn Bucket>, lease: &str) -> Result<Option<Entry>, LeaseError> {
     match bucket.get(lease).await.map_err(LeaseError::Store)? {
         Reading::Found(entry) => Ok(Some(entry)),
-        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent => Ok(None),
+        Reading::Deleted(_) | Reading::Aged(_) | Reading::Absent | Reading::Erased(_) => Ok(None),
     }
 }
 

@@ -29,7 +29,8 @@ const REMEMBERED: usize = 4;
 pub(super) enum Op {
     Create(Vec<u8>),
     Update(Vec<u8>, u64),
-    Delete(u64),
+    /// At this revision, meant for this bucket.
+    Delete(u64, Option<u64>),
     Purge(u64),
 }
 
@@ -156,14 +157,14 @@ impl Ground {
         let answer = match op {
             Op::Create(value) => at_once(bucket.create(LEASE, value)),
             Op::Update(value, expected) => at_once(bucket.update(LEASE, value, *expected)),
-            Op::Delete(expected) => at_once(bucket.delete(LEASE, *expected)),
+            Op::Delete(expected, meant_for) => at_once(bucket.delete(LEASE, *expected, *meant_for)),
             Op::Purge(below) => at_once(bucket.purge_below(*below)).map(Write::Written),
         }?;
         let Write::Written(won) = answer else { return Ok(answer) };
         self.changed();
         let mut state = self.state();
         let touched = match (&before, op) {
-            (Reading::Found(_), Op::Update(..) | Op::Delete(_)) => state.writer,
+            (Reading::Found(_), Op::Update(..) | Op::Delete(..)) => state.writer,
             (Reading::Found(entry), Op::Purge(below)) if entry.revision < *below => state.writer,
             _ => None,
         };
@@ -251,7 +252,7 @@ impl Op {
         match self {
             Self::Create(_) => "create",
             Self::Update(..) => "update",
-            Self::Delete(_) => "delete",
+            Self::Delete(..) => "delete",
             Self::Purge(_) => "purge",
         }
     }
@@ -271,7 +272,7 @@ impl Op {
                 Some(Mishap::UpdateLate),
                 Some(Mishap::UpdateRepeated),
             ],
-            Self::Delete(_) => [
+            Self::Delete(..) => [
                 Some(Mishap::DeleteUnsent),
                 Some(Mishap::DeleteUnheard),
                 Some(Mishap::DeleteLate),

@@ -283,8 +283,8 @@ impl Bucket for Wire {
         self.line.write(self.life, Op::Update(value.to_vec(), expected), self.by).await
     }
 
-    async fn delete(&self, _key: &str, expected: u64) -> Result<Write, Fault> {
-        self.line.write(self.life, Op::Delete(expected), self.by).await
+    async fn delete(&self, _key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
+        self.line.write(self.life, Op::Delete(expected, meant_for), self.by).await
     }
 
     async fn keys(&self, _after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

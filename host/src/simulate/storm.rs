@@ -67,11 +67,7 @@ impl World {
             let pause = self.within(rng, self.place.weather.every * 2);
             sleep(pause).await;
             if !events.is_empty() {
-                let at_once = match self.place.weather.together {
-                    1 => 1,
-                    most => rng.usize(1..=most),
-                };
-                for _ in 0..at_once {
+                for _ in 0..rng.usize(1..=self.place.weather.together) {
                     let event = events[rng.usize(..events.len())];
                     self.befall(rng, event);
                 }

@@ -170,12 +170,15 @@ struct Record {
     written: Steady,
     /// `None`: that write was a delete.
     value: Option<Vec<u8>>,
+    /// Meant for another bucket.
+    is_stray: bool,
 }
 
 impl State {
     fn read(&self, key: &str, now: Steady) -> Reading {
         let Some(record) = self.records.get(key) else { return Reading::Absent };
         match &record.value {
+            None if record.is_stray => Reading::Erased(record.revision),
             None => Reading::Deleted(record.revision),
             Some(_) if now.since(record.written) >= self.ttl => Reading::Aged(record.revision),
             Some(value) => Reading::Found(Entry { revision: record.revision, value: value.clone() }),
@@ -199,7 +202,8 @@ impl State {
             return Ok(Write::Stale(standing));
         }
         self.last_revision += 1; // A purge cannot bring it near the end: see `check_purge`.
-        let record = Record { revision: self.last_revision, written: now, value: value.map(<[u8]>::to_vec) };
+        let value = value.map(<[u8]>::to_vec);
+        let record = Record { revision: self.last_revision, written: now, value, is_stray: false };
         self.records.insert(key.into(), record);
         // Markers go in the end, or a bucket of ever new names would grow for ever.
         self.records.retain(|_, record| now.since(record.written) < self.ttl * 2);
@@ -251,9 +255,17 @@ impl Bucket for MemoryBucket {
         self.with(|state, now| state.write(key, Some(value), Some(expected), now))
     }
 
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
         check_key(key)?;
-        self.with(|state, now| state.write(key, None, Some(expected), now))
+        self.with(|state, now| {
+            let write = state.write(key, None, Some(expected), now)?;
+            // Told in time here; but this is what the weakest store does.
+            let is_stray = meant_for.is_some_and(|created| created != state.created);
+            if let (Write::Written(_), Some(record)) = (&write, state.records.get_mut(key)) {
+                record.is_stray = is_stray;
+            }
+            Ok(write)
+        })
     }
 
     async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

@@ -217,22 +217,35 @@ fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs() + u64::from(duration.subsec_nanos() > 0))
 }
 
+/// The header of a write that is conditional on the last revision of its key.
+const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+/// The header of a deletion that says by its `created` which bucket it is meant for: one that comes late, into a bucket
+/// raised again, leaves a message there whatever its conditions say.
+const MEANT_FOR: &str = "Incumbent-Meant-For";
+
 /// What a key's last message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Value,
-    Deleted,
+    Deleted {
+        meant_for: Option<u64>,
+    },
     Aged,
-    /// Purged by somebody, for a reason of their own.
-    Purged,
+    /// Purged by somebody for a reason of their own, or deleted whatever stood there.
+    Erased,
 }
 
 fn kind_of(headers: &HeaderMap) -> Last {
     let header = |name: &str| headers.get(name).map(|value| value.as_str());
     match (header("KV-Operation"), header("Nats-Marker-Reason")) {
-        (Some("DEL"), _) => Last::Deleted,
+        // A deletion at a revision, which the server keeps, is of one who knew whose record it was: another program's
+        // release. What is no number is no bucket's.
+        (Some("DEL"), _) if header(EXPECTED).is_some() => {
+            Last::Deleted { meant_for: header(MEANT_FOR).map(|created| created.parse().unwrap_or(0)) }
+        }
+        (Some("DEL"), _) => Last::Erased,
         (_, Some("MaxAge")) => Last::Aged,
-        (Some("PURGE"), _) | (_, Some("Purge" | "Remove")) => Last::Purged,
+        (Some("PURGE"), _) | (_, Some("Purge" | "Remove")) => Last::Erased,
         _ => Last::Value,
     }
 }
@@ -262,10 +275,14 @@ mod tests {
             kind_of(&headers)
         };
         assert_eq!(kind(&[]), Last::Value);
-        assert_eq!(kind(&[("KV-Operation", "DEL")]), Last::Deleted);
-        assert_eq!(kind(&[("KV-Operation", "PURGE")]), Last::Purged);
+        assert_eq!(kind(&[("KV-Operation", "DEL")]), Last::Erased);
+        assert_eq!(kind(&[("KV-Operation", "DEL"), (EXPECTED, "57")]), Last::Deleted { meant_for: None });
+        let named = |bucket| kind(&[("KV-Operation", "DEL"), (EXPECTED, "57"), (MEANT_FOR, bucket)]);
+        assert_eq!(named("57"), Last::Deleted { meant_for: Some(57) });
+        assert_eq!(named("this one"), Last::Deleted { meant_for: Some(0) });
+        assert_eq!(kind(&[("KV-Operation", "PURGE")]), Last::Erased);
         assert_eq!(kind(&[("KV-Operation", "PURGE"), ("Nats-Marker-Reason", "MaxAge")]), Last::Aged);
         assert_eq!(kind(&[("Nats-Marker-Reason", "MaxAge")]), Last::Aged);
-        assert_eq!(kind(&[("Nats-Marker-Reason", "Remove")]), Last::Purged);
+        assert_eq!(kind(&[("Nats-Marker-Reason", "Remove")]), Last::Erased);
     }
 }

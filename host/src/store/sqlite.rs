@@ -208,12 +208,20 @@ impl SqliteBucket {
         format!("{key:?} in {}", self.about())
     }
 
-    async fn write(&self, key: &str, value: Option<&[u8]>, expected: Option<u64>) -> Result<Write, Fault> {
+    async fn write(
+        &self,
+        key: &str,
+        value: Option<&[u8]>,
+        expected: Option<u64>,
+        meant_for: Option<u64>,
+    ) -> Result<Write, Fault> {
         check_key(key)?;
         check_value(key, value.unwrap_or_default())?;
         let about = self.about_key(key);
         let (name, key, value) = (self.name.clone(), key.to_owned(), value.map(<[u8]>::to_vec));
-        let work = move |session: &mut Session<'_>| session.write(&name, &key, value.as_deref(), expected);
+        let work = move |session: &mut Session<'_>| {
+            session.write(&name, &key, value.as_deref(), expected, meant_for)
+        };
         self.store.call(Kind::Write, about, work).await
     }
 
@@ -237,15 +245,15 @@ impl Bucket for SqliteBucket {
     }
 
     async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault> {
-        self.write(key, Some(value), None).await
+        self.write(key, Some(value), None, None).await
     }
 
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
-        self.write(key, Some(value), Some(expected)).await
+        self.write(key, Some(value), Some(expected), None).await
     }
 
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
-        self.write(key, None, Some(expected)).await
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
+        self.write(key, None, Some(expected), meant_for).await
     }
 
     async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

@@ -103,7 +103,7 @@ async fn used(path: &Path) -> Result<(), Fault> {
     let _ = bucket.info().await;
     let _ = bucket.create("other", b"value").await;
     let _ = bucket.update("controller", b"value", 1).await;
-    let _ = bucket.delete("other", 2).await;
+    let _ = bucket.delete("other", 2, None).await;
     let _ = bucket.purge_below(2).await;
     store.create_bucket("more", &BucketConfig { ttl: Duration::from_secs(15), replicas: 1 }).await.map(|_| ())
 }

@@ -31,6 +31,11 @@ void exports_lease_release(identity_t *who, tenure_t *tenure, exports_lease_rele
             left = fault;
             break;
         }
+        if (reading.tag == KV_READING_ERASED) {
+            // By somebody who gave nothing back.
+            ret->tag = EXPORTS_LEASE_RELEASE_OUTCOME_NOT_OURS;
+            return;
+        }
         if (reading.tag != KV_READING_FOUND) {
             // Gone, by the deletion whose answer was lost or by its age.
             ret->tag = EXPORTS_LEASE_RELEASE_OUTCOME_GIVEN_BACK;

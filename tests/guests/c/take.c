@@ -66,10 +66,13 @@ static bool no_holder(trouble_t *trouble, text_t why) {
     return false;
 }
 
-// Whether nobody's has been watched for long enough, and what is known of it.
-static bool watch_over(const look_t *look, uint64_t now, waiting_t *waiting) {
-    waiting->sighting =
-        sighting_of_absence(look->seen, look->created, look->rule, look->terms, look->began_ns, now);
+static sighting_t absence(const look_t *look, uint64_t now) {
+    return sighting_of_absence(look->seen, look->created, look->rule, look->terms, look->began_ns, now);
+}
+
+// Whether nobody's, of which this is known, has been watched for long enough.
+static bool watch_over(const look_t *look, sighting_t sighting, uint64_t now, waiting_t *waiting) {
+    waiting->sighting = sighting;
     // A whole ttl, not the ttl less the margin: the margin pays for clocks that run at different rates and for acts
     // under way.
     uint64_t free_at = saturating_add(waiting->sighting.since_ns, look->terms->ttl_ns);
@@ -88,7 +91,7 @@ static found_t judge_own(const look_t *look, uint64_t revision, uint64_t now, wa
         *waiting = (waiting_t){.sighting = *seen, .again_at_ns = {true, seen->since_ns}};
         return now < seen->since_ns ? WAIT : OURS;
     }
-    if (!watch_over(look, now, waiting) && !look->was_free) return WAIT;
+    if (!watch_over(look, absence(look, now), now, waiting) && !look->was_free) return WAIT;
     if (look->rule != EXPORTS_LEASE_VACANCY_DELAYED) return OURS;
     *waiting = announce(look, revision, now);
     return WAIT;
@@ -124,11 +127,15 @@ static judged_t judge(const look_t *look, const kv_reading_t *reading) {
     }
     default: {
         // Its owner gave it up, or the store vouches for its age; unless it may have forgotten what came after.
-        if (reading->tag != KV_READING_ABSENT && !delayed) {
+        if ((reading->tag == KV_READING_DELETED || reading->tag == KV_READING_AGED) && !delayed) {
             waiting->sighting = sighting_new(look->created, now);
             break;
         }
-        judged.found = watch_over(look, now, waiting) ? FREE : WAIT;
+        // Whoever's it was that somebody erased may act for as long as if it stood there still.
+        bool changed = reading->tag == KV_READING_ERASED && look->rule == EXPORTS_LEASE_VACANCY_WATCHED;
+        sighting_t known = changed ? sighting_of_record(look->seen, look->created, reading->val.erased, now)
+                                   : absence(look, now);
+        judged.found = watch_over(look, known, now, waiting) ? FREE : WAIT;
     }
     }
     return judged;

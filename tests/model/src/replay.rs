@@ -53,6 +53,8 @@ impl Policy {
 pub(crate) struct Replay<'a, 'b> {
     ttl_ns: u64,
     one_floor: bool,
+    /// The bucket that a deletion is meant for, as the host has it: the one that was known to the call.
+    created: Option<u8>,
     values: &'a mut Values<'b>,
     /// The answers so far; the clock and the floor, which are the instance's own, are answered at once and added.
     log: Vec<Answer>,
@@ -80,7 +82,12 @@ pub(crate) fn run(
         poll_ns: 1,
     };
     let who = identity(call.object);
-    let mut io = Replay { ttl_ns: full.ttl_ns, one_floor, values, log, at: 0, clock, floor, asks: None };
+    let created = match call.kind {
+        Kind::Take(_) => None,
+        Kind::Renew(tenure) | Kind::Release(tenure) => Some(tenure.created),
+    };
+    let ttl_ns = full.ttl_ns;
+    let mut io = Replay { ttl_ns, one_floor, created, values, log, at: 0, clock, floor, asks: None };
     let outcome = match call.kind {
         Kind::Take(sight) => match (policy.take)(&mut io, &full, &who, rule, sight.map(state::Sight::full)) {
             Ok(Attempt::Taken(tenure)) => Outcome::Taken(state::Tenure::of(&tenure)),
@@ -177,6 +184,7 @@ impl Imports for Replay<'_, '_> {
             Some(Answer::Deleted(revision)) => Ok(Reading::Deleted(revision.number())),
             Some(Answer::Aged(revision)) => Ok(Reading::Aged(revision.number())),
             Some(Answer::Absent) => Ok(Reading::Absent),
+            Some(Answer::Erased(revision)) => Ok(Reading::Erased(revision.number())),
             other => Err(fault(other)),
         }
     }
@@ -192,7 +200,10 @@ impl Imports for Replay<'_, '_> {
     }
 
     fn delete(&mut self, _: Role, _: &str, expected: u64) -> Result<Wrote, Fault> {
-        self.write(Write::Delete(Rev::of(expected)))
+        match self.created {
+            Some(created) => self.write(Write::Delete(Rev::of(expected), created)),
+            None => Err(Fault::Denied("it has not looked at the bucket".into())),
+        }
     }
 
     /// The bucket has no other lease in it.
@@ -205,7 +216,10 @@ impl Imports for Replay<'_, '_> {
 
     fn info(&mut self, _: Role) -> Result<BucketInfo, Fault> {
         match self.answer(Asks::Info) {
-            Some(Answer::Info(created)) => Ok(BucketInfo { created: created.into(), ttl_ns: self.ttl_ns }),
+            Some(Answer::Info(created)) => {
+                self.created.get_or_insert(created);
+                Ok(BucketInfo { created: created.into(), ttl_ns: self.ttl_ns })
+            }
             other => Err(fault(other)),
         }
     }

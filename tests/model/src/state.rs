@@ -159,6 +159,8 @@ pub(crate) enum Value {
     Absent,
     Deleted,
     Aged,
+    /// Deleted by a deletion that was meant for another bucket.
+    Erased,
     /// The bytes, by their number, and who wrote them.
     Live(u16, Object),
 }
@@ -176,7 +178,8 @@ pub(crate) struct Record {
 pub(crate) enum Write {
     Create(u16),
     Update(u16, Rev),
-    Delete(Rev),
+    /// At this revision, meant for this bucket.
+    Delete(Rev, u8),
     Purge(Rev),
 }
 
@@ -204,6 +207,7 @@ pub(crate) enum Answer {
     Deleted(Rev),
     Aged(Rev),
     Absent,
+    Erased(Rev),
     Written(Rev),
     Stale,
     NoKeys,

@@ -21,16 +21,19 @@ impl State {
         let (record, last) = (self.store.record, self.store.last);
         let live = matches!(record.value, Value::Live(..));
         let expected = |revision: Rev| live && record.revision == revision;
-        let value = match write {
-            Write::Create(value) if !live => Value::Live(value, from),
-            Write::Update(value, revision) if expected(revision) => Value::Live(value, from),
-            Write::Delete(revision) if expected(revision) => Value::Deleted,
-            Write::Purge(below) => {
-                self.purge(from, below);
-                return Answer::Purged;
-            }
-            Write::Create(_) | Write::Update(..) | Write::Delete(_) => return Answer::Stale,
-        };
+        let value =
+            match write {
+                Write::Create(value) if !live => Value::Live(value, from),
+                Write::Update(value, revision) if expected(revision) => Value::Live(value, from),
+                Write::Delete(revision, meant_for) if expected(revision) => {
+                    if meant_for == self.store.created { Value::Deleted } else { Value::Erased }
+                }
+                Write::Purge(below) => {
+                    self.purge(from, below);
+                    return Answer::Purged;
+                }
+                Write::Create(_) | Write::Update(..) | Write::Delete(..) => return Answer::Stale,
+            };
         if matches!(record.value, Value::Live(_, owner) if owner != from) {
             self.broken |= Invariant::OnlyYourOwn as u8;
         }
@@ -119,7 +122,7 @@ impl State {
         let live = matches!(record.value, Value::Live(..));
         for late in &mut self.store.late {
             let lost = match late {
-                Some((_, Write::Update(_, revision) | Write::Delete(revision))) => {
+                Some((_, Write::Update(_, revision) | Write::Delete(revision, _))) => {
                     !(left.revisions_fall() || live && record.revision == *revision)
                 }
                 _ => false,
@@ -137,6 +140,7 @@ fn reading(record: Record) -> Answer {
         Value::Absent => Answer::Absent,
         Value::Deleted => Answer::Deleted(record.revision),
         Value::Aged => Answer::Aged(record.revision),
+        Value::Erased => Answer::Erased(record.revision),
         Value::Live(value, _) => Answer::Found(record.revision, value),
     }
 }

@@ -114,7 +114,7 @@ fn writes(write: Write) -> String {
     match write {
         Write::Create(_) => "create".into(),
         Write::Update(_, expected) => format!("update at {}", revision(expected)),
-        Write::Delete(expected) => format!("delete at {}", revision(expected)),
+        Write::Delete(expected, _) => format!("delete at {}", revision(expected)),
         Write::Purge(below) => format!("purge below {}", revision(below)),
     }
 }
@@ -128,6 +128,7 @@ fn says(answer: Answer) -> String {
         Answer::Deleted(at) => format!("deleted at {}", revision(at)),
         Answer::Aged(at) => format!("aged, {}", revision(at)),
         Answer::Absent => "absent".into(),
+        Answer::Erased(at) => format!("erased at {}", revision(at)),
         Answer::Written(at) => format!("written at {}", revision(at)),
         Answer::Stale => "lost the race".into(),
         Answer::NoKeys => "no other keys".into(),

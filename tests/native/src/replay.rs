@@ -235,6 +235,7 @@ fn reading(reading: store::Reading) -> Reading {
         store::Reading::Deleted(revision) => Reading::Deleted(revision),
         store::Reading::Aged(revision) => Reading::Aged(revision),
         store::Reading::Absent => Reading::Absent,
+        store::Reading::Erased(revision) => Reading::Erased(revision),
     }
 }
 

@@ -152,7 +152,7 @@ impl Line {
 
     fn op(&self, kind: Kind, key: &str, value: Option<&[u8]>, expected: Option<u64>) -> Op {
         let (who, key, value) = (self.who.to_string(), key.into(), value.map(<[u8]>::to_vec));
-        Op { who, kind, key, value, expected, won: None }
+        Op { who, kind, key, value, expected, meant_for: None, won: None }
     }
 
     /// `Ok` when nothing befalls this read.
@@ -264,8 +264,9 @@ impl Bucket for LineBucket {
         self.line.write(self.line.op(Kind::Update, key, Some(value), Some(expected))).await
     }
 
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
-        self.line.write(self.line.op(Kind::Delete, key, None, Some(expected))).await
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
+        let op = self.line.op(Kind::Delete, key, None, Some(expected));
+        self.line.write(Op { meant_for, ..op }).await
     }
 
     async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

@@ -156,7 +156,7 @@ impl Site {
         let Write::Written(revision) = bucket.create(LEASE, b"nobody").await? else {
             bail!("somebody is there already")
         };
-        bucket.delete(LEASE, revision).await?;
+        bucket.delete(LEASE, revision, None).await?;
         Ok(())
     }
 

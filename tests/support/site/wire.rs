@@ -185,8 +185,8 @@ impl Bucket for WireBucket {
         self.wire.through(What::Update, self.name(), self.bucket.update(key, value, expected)).await
     }
 
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
-        self.wire.through(What::Delete, self.name(), self.bucket.delete(key, expected)).await
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
+        self.wire.through(What::Delete, self.name(), self.bucket.delete(key, expected, meant_for)).await
     }
 
     async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

@@ -161,12 +161,13 @@ fn no_answer<T>(word: &str) -> Result<T, String> {
     Err(format!("{word:?} is no answer here"))
 }
 
-/// `absent`, `deleted REVISION`, `aged REVISION` or `found REVISION VALUE`.
+/// `absent`, `deleted REVISION`, `aged REVISION`, `erased REVISION` or `found REVISION VALUE`.
 pub(super) fn reading(text: &str) -> Said<Reading> {
     or_fault(text, |word, rest| match word {
         "absent" => Ok(Reading::Absent),
         "deleted" => Ok(Reading::Deleted(number(rest)?)),
         "aged" => Ok(Reading::Aged(number(rest)?)),
+        "erased" => Ok(Reading::Erased(number(rest)?)),
         "found" => Ok(Reading::Found(entry(rest)?)),
         word => no_answer(word),
     })

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::errors::{self, Call, Doing, Place};
 use super::link::{self, Link, Trouble};
 use super::watching::Watching;
-use super::{Last, kind_of, listen};
+use super::{EXPECTED, Last, MEANT_FOR, kind_of, listen};
 use crate::limits::VALUE_BYTES;
 use crate::store::{
     Bucket, BucketInfo, Entry, Fault, Reading, Watch, Write, check_key, check_purge, check_value, name,
@@ -94,7 +94,7 @@ impl NatsBucket {
         expected: u64,
         deadline: Instant,
     ) -> Result<Cas, Fault> {
-        headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
+        headers.insert(EXPECTED, expected.to_string());
         let subject = self.subject(key);
         let mut tried = false;
         loop {
@@ -138,6 +138,12 @@ impl NatsBucket {
         }
     }
 
+    /// The bucket as it is now, by its creation.
+    async fn created(&self, key: &str, deadline: Instant) -> Result<u64, Fault> {
+        let call = self.call(Doing::Read("read"), Some(key));
+        Ok(created(&stream(&self.link, &call, deadline).await?))
+    }
+
     fn remember(&self, revision: u64) {
         let mut values = self.values();
         if values.len() == VALUES_REMEMBERED {
@@ -163,11 +169,19 @@ impl Bucket for NatsBucket {
 
     async fn get(&self, key: &str) -> Result<Reading, Fault> {
         check_key(key)?;
-        Ok(match self.look(key, self.link.deadline()).await? {
+        let deadline = self.link.deadline();
+        Ok(match self.look(key, deadline).await? {
             Stands::Value(entry) => Reading::Found(entry),
-            Stands::Marker(Last::Deleted, revision) => Reading::Deleted(revision),
+            // The server let it pass, as it knows of no such condition: so it is told from a meant one here.
+            Stands::Marker(Last::Deleted { meant_for: Some(meant_for) }, revision)
+                if self.created(key, deadline).await? != meant_for =>
+            {
+                Reading::Erased(revision)
+            }
+            Stands::Marker(Last::Deleted { .. }, revision) => Reading::Deleted(revision),
             Stands::Marker(Last::Aged, revision) => Reading::Aged(revision),
-            Stands::Marker(..) | Stands::Nothing => Reading::Absent,
+            Stands::Marker(Last::Erased, revision) => Reading::Erased(revision),
+            Stands::Marker(Last::Value, _) | Stands::Nothing => Reading::Absent,
         })
     }
 
@@ -206,11 +220,14 @@ impl Bucket for NatsBucket {
         Ok(write)
     }
 
-    async fn delete(&self, key: &str, expected: u64) -> Result<Write, Fault> {
+    async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
         check_key(key)?;
         let call = self.call(Doing::Write("delete"), Some(key));
         let mut headers = HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
+        if let Some(created) = meant_for {
+            headers.insert(MEANT_FOR, created.to_string());
+        }
         self.replace(&call, key, headers, &[], expected).await
     }
 
@@ -224,7 +241,7 @@ impl Bucket for NatsBucket {
         let call = self.call(Doing::Read("read the state of"), None);
         let info = stream(&self.link, &call, self.link.deadline()).await?;
         Ok(BucketInfo {
-            created: u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(0),
+            created: created(&info),
             ttl: info.config.max_age,
             markers: info.config.subject_delete_marker_ttl.is_some_and(|ttl| !ttl.is_zero()),
         })
@@ -294,6 +311,11 @@ pub(super) async fn make_stream(
         Ok(Err(refusal)) => Err(call.refused(&refusal)),
         Err(trouble) => Err(api_unanswered(link, call, trouble)),
     }
+}
+
+/// Tells this bucket from one of the same name raised again, nanoseconds since 1970.
+fn created(info: &Info) -> u64 {
+    u64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(0)
 }
 
 /// The bucket's stream as it is now.

@@ -60,13 +60,14 @@ impl Session<'_> {
     }
 
     /// Write `value` (`None`: a delete) where `expected` is the revision of the key's value (`None`: where
-    /// it has no value).
+    /// it has no value), in the bucket that it is meant for or (`None`) in whichever there is.
     pub(super) fn write(
         &mut self,
         name: &str,
         key: &str,
         value: Option<&[u8]>,
         expected: Option<u64>,
+        meant_for: Option<u64>,
     ) -> Result<Write, Failed> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read under the lock: every stamp that is there was made before.
@@ -76,7 +77,8 @@ impl Session<'_> {
             age::stamp_anew(&transaction, seen.bucket.created, self.run, now)?;
             seen = look(&transaction, name, key, self.run)?.ok_or(Failed::Missing)?;
         }
-        let write = if seen.live_revision(now) == expected {
+        let is_meant = meant_for.is_none_or(|created| created == seen.bucket.created.unsigned_abs());
+        let write = if is_meant && seen.live_revision(now) == expected {
             let revision = seen.bucket.last_revision + 1;
             if expected.is_none() && revision % FORGET_EVERY == 0 {
                 age::forget(&transaction, seen.bucket.created, seen.bucket.ttl, self.run, now)?;
