@@ -95,6 +95,9 @@ impl Stepper<'_> {
                 if self.calls.begins_and_ends_in_another_bucket(was.call, sight) {
                     self.reached.mark(Sometimes::RaisedAgainInATake);
                 }
+                if self.calls.log(was.call).iter().any(|answer| matches!(answer, Answer::Erased(_))) {
+                    self.reached.mark(Sometimes::WaitsForWhatIsErased);
+                }
             }
             Outcome::Trouble => one.phase = Phase::Candidate,
             Outcome::Unwritable => {

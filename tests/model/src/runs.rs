@@ -102,10 +102,21 @@ fn two() -> Vec<Run> {
             Faults { forget_create: 1, forget_renewal: 1, ..none },
             &[ForgottenUnderAHolder, IsGone],
         )),
+        run(
+            "a lease is given back so late that it comes into a bucket raised again, where the revision is another's",
+            3,
+            Faults { looks: 4, release: 1, wipe: 1, ask: 1, ..none },
+            &[AllHaveHeld, WaitsForWhatIsErased, IsRaisedAgain],
+        ),
     ];
     runs[1].config.objects = 2;
     runs[4].config.ticks = Ticks { ttl: 5, renew: 2, margin: 2 };
     runs[5].config.rule = Vacancy::Trusted;
+    // Nobody's floor keeps the revisions apart, and who gave it back looks again.
+    let late = &mut runs[7].config;
+    (late.one_floor, late.objects, late.expiry) = (false, 2, Expiry::Marked);
+    late.ticks = Ticks { ttl: 3, renew: 1, margin: 1 };
+    late.judged = vec![Invariant::OneIncumbent, Invariant::LostIsLost];
     runs
 }
 

@@ -89,6 +89,8 @@ sometimes! {
     IsCutOff,
     /// an absence is waited out, and the lease is taken
     WaitsOutAnAbsence,
+    /// a record that a deletion took which was meant for another bucket is waited for
+    WaitsForWhatIsErased,
     /// the store's clock steps under an open gate
     StepsUnderAHolder,
     /// nobody holds it and the store refuses the write for good

@@ -38,6 +38,8 @@ pub(crate) enum Bend {
     OlderIsNewer(u64),
     /// What cannot be read is taken for absent.
     UnreadableIsAbsent,
+    /// What was erased reads as deleted by its owner.
+    ErasedIsGivenBack,
 }
 
 /// Bent imports.
@@ -75,6 +77,9 @@ impl<I: Imports> Imports for Bent<'_, I> {
     fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
         let reading = match self.io.get(bucket, key) {
             Err(_) if matches!(self.bend, Bend::UnreadableIsAbsent) => Ok(Reading::Absent),
+            Ok(Reading::Erased(revision)) if matches!(self.bend, Bend::ErasedIsGivenBack) => {
+                Ok(Reading::Deleted(revision))
+            }
             reading => reading,
         }?;
         let Reading::Found(entry) = reading else { return Ok(reading) };

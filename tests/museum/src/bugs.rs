@@ -252,6 +252,11 @@ bugs! {
             attempt.map_err(|_| Trouble::Unwritable(incumbent_policy::imports::Fault::Denied(String::new())))
         });
     }
+    TakesWhatIsErased = "takes what a stray deletion or a hand took away for given back" {
+        take!(|io, terms, who, rule, seen| {
+            lease::take(&mut Bent { io, bend: Bend::ErasedIsGivenBack }, terms, who, rule, seen)
+        });
+    }
     StaysInItsBucket = "does not look whether the bucket is the same after the create" {
         take!(|io, terms, who, rule, seen| {
             let created = seen.map_or(0, |seen| seen.created);
