@@ -127,6 +127,69 @@ async fn a_deletion_that_comes_into_a_bucket_raised_again_frees_nothing() -> any
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_create_that_is_slow_does_not_win_over_what_was_erased_meanwhile() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let dave = world.stand_with("dave", alone).await?;
+    world.until(2 * TTL, dave.lease.take()).await.0?;
+    dave.line.once(Kind::Delete, Fate::HeldBack);
+    let release = tokio::spawn(async move { dave.lease.release().await });
+    dave.line.hits(1).await;
+    world.faulty.wipe().await?;
+    let (alice, bob) = (world.stand_with("alice", alone).await?, world.stand_with("bob", alone).await?);
+    for stand in [&alice, &bob] {
+        stand.line.once(Kind::Create, Fate::HeldBack);
+    }
+    let (alice_taking, bob_taking) = (alice.take(), bob.take());
+    world.until(2 * TTL, alice.line.hits(1)).await;
+    world.until(TTL, bob.line.hits(1)).await;
+    bob.line.deliver().await.expect("one was on its way")?;
+    world.until(TTL, bob_taking).await.0??;
+
+    // Bob's record is taken away, which he does not know before he renews, when her create arrives.
+    dave.line.deliver().await.expect("one was on its way")?;
+    let landed = alice.line.deliver().await.expect("one was on its way")?;
+    let (took, since) = world.until(3 * TTL, alice_taking).await;
+
+    took??;
+    assert_eq!(landed, Write::Stale(None));
+    assert!(since >= TTL, "{since:?}");
+    release.await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_ones_own_that_came_late_over_anothers_is_not_adopted() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let alice = world.stand_with("alice", alone).await?;
+    // Her record is found, and renewed to be sure of it, which lies on its way for longer than a ttl.
+    alice.line.once(Kind::Create, Fate::AnswerLost);
+    alice.line.once(Kind::Update, Fate::HeldBack);
+    let taking = alice.take();
+    world.until(2 * TTL, alice.line.hits(2)).await;
+    taking.abort();
+    world.faulty.wipe().await?;
+    let alice_taking = alice.take();
+    let bob = world.stand_with("bob", alone).await?;
+    // She sees the new bucket before he does, and then nothing until he has the lease.
+    world.pass(RENEW).await;
+    let bob_taking = bob.take();
+    world.pass(POLL).await;
+    let away = Fate::Fails(Fault::Unavailable("away".into()));
+    alice.line.always(&[Kind::Get], &away);
+    world.until(2 * TTL, bob_taking).await.0??;
+
+    let landed = alice.line.deliver().await.expect("one was on its way")?;
+    alice.line.heal();
+    let (took, since) = world.until(3 * TTL, alice_taking).await;
+
+    took??;
+    assert!(matches!(landed, Write::Written(2)), "{landed:?}");
+    assert!(since >= TTL, "{since:?}");
+    assert!(!bob.lease.held());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_the_store_says_aged_out_is_free_at_once_unless_the_store_may_forget()
 -> anyhow::Result<()> {
     for rule in [Vacancy::Trusted, Vacancy::Watched, Vacancy::Delayed] {

@@ -59,6 +59,7 @@ macro_rules! holds {
             writes: update_and_delete_of_a_key_never_written_lose;
             writes: a_lost_race_says_what_stands_there_or_nothing;
             writes: a_deleted_key_reads_as_deleted_or_absent;
+            writes: create_over_wins_over_nothing_but_what_was_read;
             writes: a_deletion_meant_for_another_bucket_vouches_for_nothing;
             writes: a_value_of_the_limit_is_kept_and_one_byte_more_is_refused;
             writes: an_empty_value_is_a_value;

@@ -13,7 +13,8 @@ pub use crate::take::take;
 pub use crate::terms::Terms;
 pub use crate::view::{current, list};
 
-/// What an absence is worth; a deleted or surely aged record is free at once, but where the store may forget.
+/// What an absence is worth, and a record that was erased; one that its holder deleted or that surely aged is free at
+/// once, but where the store may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacancy {
     /// Free at once.
@@ -85,7 +86,7 @@ pub struct Holder {
 pub struct Sighting {
     /// The bucket.
     pub created: u64,
-    /// The revision of the last record seen.
+    /// The revision of the last record seen, or of what erased it.
     pub revision: Option<u64>,
     /// Since when nothing changed, steady: an instant after the first look at it. For a record of one's own that others
     /// are to see first: when it may be acted on.
@@ -114,7 +115,7 @@ impl Sighting {
         self.created == created && self.revision == Some(revision) && self.last_ns < self.since_ns
     }
 
-    /// What is known after a record was seen.
+    /// What is known after a record was seen, or what erased one.
     #[must_use]
     pub fn of_record(seen: Option<Self>, created: u64, revision: u64, now_ns: u64) -> Self {
         let same = |old: &Self| old.created == created && old.revision == Some(revision);

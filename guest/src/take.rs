@@ -294,8 +294,8 @@ fn confirm(io: &mut impl Imports, look: &Look<'_>, ours: Provisional) -> Result<
 }
 
 /// Give a provisional record back, so that nobody waits for it. What cannot be deleted expires. Only in the bucket that it
-/// was meant for, and not after its time: in one raised again meanwhile a deletion leaves a marker by which the lease is free
-/// at once though somebody may still act, and its revision may be another's.
+/// was meant for, and not after its time: in one raised again meanwhile its revision may be another's, whose record is then
+/// erased.
 pub(crate) fn give_back(io: &mut impl Imports, terms: &Terms, who: &Identity, ours: &Provisional) {
     if io.now().steady_ns < terms.until(ours.sent_ns)
         && io.info(Role::Lease).is_ok_and(|bucket| bucket.created == ours.created)

@@ -11,7 +11,7 @@ use crate::clock::{Clock, Steady};
 use crate::floor::Floor;
 use crate::gate::Gate;
 use crate::limits;
-use crate::rails::{Lie, Rails};
+use crate::rails::{Lie, Rails, Whose};
 use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write};
 
 pub use crate::store::queue::Ask;
@@ -230,15 +230,22 @@ impl OwnKey {
 
     pub(crate) async fn get(&self) -> Result<Reading, Fault> {
         let reading = get_from(&self.bucket, &self.key).await?;
-        if let Reading::Found(entry) = &reading {
-            self.rails().saw(entry);
+        match &reading {
+            // A write of one's own that came late, meant for another bucket: over whose record, nobody knows.
+            Reading::Found(entry) if self.rails().saw(entry) == Whose::Stray => {
+                Ok(Reading::Erased(entry.revision))
+            }
+            _ => Ok(reading),
         }
-        Ok(reading)
     }
 
-    pub(crate) async fn create(&self, value: &[u8]) -> Result<Write, Fault> {
+    /// Where nothing stands but `marker`, if that is given.
+    pub(crate) async fn create(&self, value: &[u8], marker: Option<u64>) -> Result<Write, Fault> {
         let ticket = self.rails().sending(value, self.clock.now());
-        let answer = self.bucket.create(&self.key, value).await;
+        let answer = match marker {
+            Some(marker) => self.bucket.create_over(&self.key, value, marker).await,
+            None => self.bucket.create(&self.key, value).await,
+        };
         self.settle(ticket, &answer);
         answer
     }
@@ -308,6 +315,8 @@ pub(crate) struct Standing {
     pub(crate) gate: Arc<Gate>,
     pub(crate) floor: Arc<dyn Floor>,
     pub(crate) moved: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    /// What stands at the key instead of a value, as the policy was told it in this call: it creates over that only.
+    pub(crate) marker: u64,
     /// The highest epoch issued as the policy was told it in this call.
     pub(crate) told_floor: Option<u64>,
     /// Whether this call gives the lease back, the only one that may still write once it is finished.
@@ -333,12 +342,17 @@ impl Imports for Standing {
 
     async fn get(&mut self, bucket: Role, key: &str) -> Result<Reading, Fault> {
         lease_role(bucket)?;
-        if key == self.own.key { self.own.get().await } else { get_from(&self.own.bucket, key).await }
+        if key != self.own.key {
+            return get_from(&self.own.bucket, key).await;
+        }
+        let reading = self.own.get().await?;
+        self.marker = reading.marker();
+        Ok(reading)
     }
 
     async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        self.own.create(value).await
+        self.own.create(value, Some(self.marker)).await
     }
 
     async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
@@ -353,12 +367,6 @@ impl Imports for Standing {
 
     async fn delete(&mut self, bucket: Role, key: &str, expected: u64) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        // Late, it would free the lease in a bucket raised again, where that revision may be another holder's.
-        if self.own.rails().owns(expected) && self.own.rails().meant_for(expected).is_none() {
-            return Err(Fault::Denied(format!(
-                "the policy asked to delete {key:?} at revision {expected}, written before it had looked at the bucket"
-            )));
-        }
         let gate = self.gate.clone();
         self.own.delete(expected, move || gate.shut()).await
     }
@@ -392,7 +400,9 @@ impl Imports for Standing {
         // Two may be moving at once. Whoever takes the lease from now on sees the floor that was raised, and takes nothing
         // below it; who took it before has purged this record, or somebody else has, and that shows now.
         self.own.rewrite().await?;
-        self.own.bucket.purge_below(sequence).await
+        let purged = self.own.bucket.purge_below(sequence).await?;
+        self.marker = 0;
+        Ok(purged)
     }
 
     async fn floor(&mut self) -> Result<u64, Fault> {

@@ -25,7 +25,7 @@ use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::Policy;
 use crate::rails::Rails;
-use crate::store::{Store, Watch, check_key};
+use crate::store::{BucketInfo, Store, Watch, check_key};
 
 pub use error::{LeaseError, NotHeld};
 pub use event::{Ended, Event, Released};
@@ -65,7 +65,7 @@ impl Lease {
         check_key(&options.name).map_err(LeaseError::Store)?;
         let bucket = store.bucket(bucket).await.map_err(LeaseError::Store)?;
         // The bucket's ttl is the only truth: every instance judges by it.
-        let ttl = bucket.info().await.map_err(LeaseError::Store)?.ttl;
+        let BucketInfo { ttl, created, .. } = bucket.info().await.map_err(LeaseError::Store)?;
         if ttl.is_zero() {
             return Err(LeaseError::Misfit(format!(
                 "the bucket {} keeps its keys for ever, so a holder that died would hold for ever; give it a \
@@ -78,7 +78,8 @@ impl Lease {
         policy.check(ClockOnly(clock.clone()), terms).await?.map_err(LeaseError::Misfit)?;
         let default = if store.keeps_what_it_acknowledged() { Vacancy::Trusted } else { Vacancy::Watched };
         let share = u32::from(options.first_renewal_per_mille.min(1000));
-        let validity = Duration::from_nanos(terms.ttl_ns.saturating_sub(terms.margin_ns));
+        let mut rails = Rails::new(Duration::from_nanos(terms.ttl_ns.saturating_sub(terms.margin_ns)));
+        rails.saw_bucket(created);
         Ok(Self {
             shared: Arc::new(Shared {
                 policy: policy.clone(),
@@ -97,7 +98,7 @@ impl Lease {
                 chance: options.chance,
                 floor: options.floor,
                 gate: Arc::new(Gate::new()),
-                rails: Arc::new(Mutex::new(Rails::new(validity))),
+                rails: Arc::new(Mutex::new(rails)),
                 taken: AtomicBool::new(false),
                 renewed: AtomicU64::new(0),
                 ended: OnceLock::new(),
@@ -156,7 +157,7 @@ impl Lease {
                 }
                 Err(why) if why.passes() => {
                     said.trouble(shared, &why);
-                    // A record that it wrote and gave back again would wake it at once, over and over.
+                    // Deaf meanwhile: a record that it wrote and gave back again would wake it at once, over and over.
                     (shared.poll(), &mut None)
                 }
                 Err(why) => return Err(why),

@@ -59,6 +59,17 @@ struct Sent {
     bucket: Option<u64>,
 }
 
+/// Whose an entry is that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Not known to be ours.
+    Others,
+    /// Ours.
+    Ours,
+    /// Ours, but meant for another bucket than the one that was told last: it came late.
+    Stray,
+}
+
 /// What a policy said that cannot be so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lie {
@@ -142,17 +153,23 @@ impl Rails {
     }
 
     /// An entry was read: is it a write of ours whose answer was lost, or one of ours that was marked?
-    pub(crate) fn saw(&mut self, entry: &Entry) {
+    pub(crate) fn saw(&mut self, entry: &Entry) -> Whose {
+        let own = self.own_at(entry.revision).filter(|_| entry.value == self.last_value).map(|own| own.sent);
         // A bucket raised again from nothing gives its revisions once more: then to a later write.
         let known = self.own_at(entry.revision).map(|own| own.sent.ticket);
         // The earliest of equal writes, whose time runs out first.
         let equal = self.pending.iter().find(|write| write.value == entry.value);
         // A mark came on top of its write, so the key lives longer than the write alone lets it.
         let of = equal.map(|write| write.sent).or_else(|| self.marked(entry));
+        let Some(sent) = of.or(own) else { return Whose::Others };
+        if sent.bucket != self.bucket {
+            return Whose::Stray;
+        }
         if let Some(sent) = of.filter(|sent| known.is_none_or(|known| known < sent.ticket)) {
             self.owned(Own { revision: entry.revision, sent });
             self.last_value.clone_from(&entry.value);
         }
+        Whose::Ours
     }
 
     /// The write of ours that an entry is, but for a mark that asks to give way.

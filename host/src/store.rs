@@ -8,7 +8,7 @@
 //! 1. **Revisions** belong to the bucket. Every write that wins (create, update, delete) gets one above
 //!    every earlier one. Zero is never given.
 //! 2. **Compare-and-set only.** `create` wins when the key has no value: never written, deleted, aged
-//!    out, or purged. `update` and `delete` win when the key's last revision is the expected one *and*
+//!    out, or purged; `create_over` when, moreover, the marker there is still the one that was read. `update` and `delete` win when the key's last revision is the expected one *and*
 //!    it has a value. Anything else is [`Write::Stale`], with nothing changed.
 //! 3. **Age.** A value not written again for the bucket's ttl is gone: reads do not find it and `create`
 //!    wins. Never earlier than the ttl after the write was applied, by the store's own clock; how much
@@ -69,6 +69,17 @@ pub enum Reading {
     /// Its value was taken away, at this revision, by none who could vouch for it: purged, deleted whatever stood there,
     /// or by a deletion meant for another bucket.
     Erased(u64),
+}
+
+impl Reading {
+    /// The revision of what stands there instead of a value; zero where nothing is known to.
+    #[must_use]
+    pub fn marker(&self) -> u64 {
+        match self {
+            Self::Deleted(revision) | Self::Aged(revision) | Self::Erased(revision) => *revision,
+            Self::Found(_) | Self::Absent => 0,
+        }
+    }
 }
 
 /// How a compare-and-set ended.
@@ -171,6 +182,13 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// # Errors
     /// A [`Fault`].
     async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault>;
+
+    /// Write a key where still that stands which was read instead of a value: [`Reading::marker`]. In a bucket raised
+    /// again meanwhile that revision may be a value's, which is then written over.
+    ///
+    /// # Errors
+    /// A [`Fault`].
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault>;
 
     /// Write a key whose last revision is `expected`.
     ///

@@ -126,6 +126,22 @@ pub(super) async fn a_deleted_key_reads_as_deleted_or_absent<S: Subject>() -> Re
     Ok(())
 }
 
+pub(super) async fn create_over_wins_over_nothing_but_what_was_read<S: Subject>() -> Result<()> {
+    let subject = S::raise(LONG).await?;
+    let bucket = subject.bucket().await?;
+    lost(bucket.create_over("lease", b"alice", 1).await?)?;
+    let alice = won(bucket.create_over("lease", b"alice", 0).await?)?;
+    lost(bucket.create_over("lease", b"bob", 0).await?)?;
+    let deleted = won(bucket.delete("lease", alice, None).await?)?;
+    ensure!(bucket.get("lease").await?.marker() == deleted);
+    for other in [0, alice, deleted + 1] {
+        lost(bucket.create_over("lease", b"bob", other).await?)?;
+    }
+    ensure!(bucket.last_revision().await? == deleted);
+    let bob = won(bucket.create_over("lease", b"bob", deleted).await?)?;
+    stands(&bucket, "lease", b"bob", bob).await
+}
+
 pub(super) async fn a_deletion_meant_for_another_bucket_vouches_for_nothing<S: Subject>() -> Result<()> {
     let subject = S::raise(LONG).await?;
     let bucket = subject.bucket().await?;

@@ -196,7 +196,7 @@ async fn a_deletion_that_comes_into_a_bucket_raised_again_vouches_for_nothing() 
     let erased = written(bucket.delete("k", alice, Some(first)).await?)?;
 
     ensure!(bucket.get("k").await? == Reading::Erased(erased));
-    // What no number is names no bucket.
+    // What is no number names no bucket.
     let mut headers = async_nats::HeaderMap::new();
     headers.insert("KV-Operation", "DEL");
     headers.insert("Nats-Expected-Last-Subject-Sequence", erased.to_string());

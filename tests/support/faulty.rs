@@ -58,10 +58,13 @@ pub struct Op {
     pub key: String,
     /// What was to be written.
     pub value: Option<Vec<u8>>,
-    /// The revision that an update or a delete expects, or that a purge goes below.
+    /// The revision that an update or a delete expects, that of the marker that a create was sent over, or that a purge
+    /// goes below.
     pub expected: Option<u64>,
     /// The bucket that a delete is meant for.
     pub meant_for: Option<u64>,
+    /// How often the bucket had been wiped when it was sent.
+    pub wipes: usize,
     /// The revision that it won in the store, whatever was answered. For a purge: how many entries went.
     pub won: Option<u64>,
 }
@@ -95,6 +98,7 @@ struct State {
     created: Option<u64>,
     ttl: Option<Duration>,
     no_markers: bool,
+    wipes: usize,
 }
 
 impl Faulty {
@@ -133,6 +137,7 @@ impl Faulty {
         state.applied.clear();
         state.writer.clear();
         state.created = None;
+        state.wipes += 1;
         Ok(())
     }
 
@@ -230,6 +235,10 @@ impl Faulty {
         })
     }
 
+    fn wipes(&self) -> usize {
+        self.state().wipes
+    }
+
     fn note(&self, op: &Op) -> usize {
         let mut state = self.state();
         state.ops.push(op.clone());
@@ -249,8 +258,12 @@ impl Faulty {
             }
         }
         let meant_for = self.by_its_own_name(op.meant_for).await?;
-        let is_stray = meant_for.is_some() && meant_for != Some(bucket.info().await?.created);
+        // What a read would tell, which may know less than the store does.
+        let told = if op.kind == Kind::Create { self.read(key).await? } else { Reading::Absent };
         let answer = match op.kind {
+            Kind::Create if op.expected.is_some_and(|marker| marker != told.marker()) => {
+                Ok(Write::Stale(None))
+            }
             Kind::Create => bucket.create(key, value).await,
             Kind::Update => bucket.update(key, value, expected).await,
             Kind::Delete => bucket.delete(key, expected, meant_for).await,
@@ -264,8 +277,8 @@ impl Faulty {
                 _ => dropped,
             };
             let op = Op { won: Some(won), ..op.clone() };
-            // One meant for another bucket is told from one by the holder, and frees nothing.
-            if touched.iter().any(|(_, writer)| *writer != op.who) && !is_stray {
+            // What comes late into a bucket raised again may find its revision under another's record.
+            if touched.iter().any(|(_, writer)| *writer != op.who) && op.wipes == state.wipes {
                 state.foreign.push(op.clone());
             }
             if op.kind != Kind::Purge {

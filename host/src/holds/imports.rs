@@ -89,7 +89,7 @@ impl Imports for LettingThrough {
 
     async fn create(&mut self, bucket: Role, key: &str, value: &[u8]) -> Result<Write, Fault> {
         self.own_key(bucket, key)?;
-        self.key.create(value).await
+        self.key.create(value, None).await
     }
 
     async fn update(&mut self, bucket: Role, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {

@@ -69,9 +69,10 @@ pub async fn clear(
     lease: &str,
 ) -> Result<Cleared, LeaseError> {
     check_key(lease).map_err(LeaseError::Store)?;
-    let begun = Instant::now();
     let BucketInfo { created, ttl, .. } = bucket.info().await.map_err(LeaseError::Store)?;
     let Some(entry) = standing(bucket, lease).await? else { return Ok(Cleared::Nothing) };
+    // It may have been written just before the answer.
+    let begun = Instant::now();
     match current(policy, bucket, clock, lease).await {
         Err(LeaseError::NotAHolder(_)) => {}
         Err(why) => return Err(why),
@@ -83,10 +84,14 @@ pub async fn clear(
     loop {
         match standing(bucket, lease).await? {
             None => return Ok(Cleared::AgedOut),
-            Some(now) if now.revision != entry.revision => return Err(anew()),
+            Some(now) if now != entry => return Err(anew()),
             Some(_) if begun.elapsed() >= ttl => break,
             Some(_) => sleep_until((Instant::now() + LOOK).min(begun + ttl)).await,
         }
+    }
+    // Raised again and written by the same bytes: as good as anew.
+    if bucket.info().await.map_err(LeaseError::Store)?.created != created {
+        return Err(anew());
     }
     match bucket.delete(lease, entry.revision, Some(created)).await.map_err(LeaseError::Store)? {
         Write::Written(_) => Ok(Cleared::Deleted),

@@ -66,6 +66,7 @@ impl Shared {
             gate: self.gate.clone(),
             floor: self.floor.clone(),
             moved: Arc::new(move |was, floor| (shared.on_event)(&Event::Moved { was, floor })),
+            marker: 0,
             told_floor: None,
             releasing,
         }

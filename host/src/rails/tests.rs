@@ -31,6 +31,34 @@ fn a_tenure_at_a_revision_never_written_is_not_believed() {
 }
 
 #[test]
+fn a_write_is_meant_for_the_bucket_that_was_known_when_it_was_sent() {
+    let mut rails = Rails::new(VALIDITY);
+    let before = rails.sending(b"a", at(100));
+    rails.acknowledged(before, 57);
+    rails.saw_bucket(7);
+    let known = rails.sending(b"b", at(101));
+    // Raised again while it was on its way.
+    rails.saw_bucket(8);
+    rails.acknowledged(known, 58);
+    assert_eq!((rails.meant_for(57), rails.meant_for(58), rails.meant_for(59)), (None, Some(7), None));
+    // One whose answer was lost.
+    rails.sending(b"c", at(102));
+    rails.saw_bucket(8);
+    assert_eq!(rails.saw(&entry(59, b"c")), Whose::Ours);
+    assert_eq!(rails.meant_for(59), Some(8));
+    // In another bucket it is a write that came late: not ours to go on from.
+    rails.saw_bucket(10);
+    assert_eq!(rails.saw(&entry(60, b"c")), Whose::Stray);
+    assert!(!rails.owns(60));
+    assert_eq!(rails.saw(&entry(60, b"x")), Whose::Others);
+    rails.saw_bucket(9);
+    // A revision given once more is that of the last write.
+    let again = rails.sending(b"d", at(103));
+    rails.acknowledged(again, 57);
+    assert_eq!(rails.meant_for(57), Some(9));
+}
+
+#[test]
 fn a_write_surely_not_applied_makes_nothing_ones_own() {
     let mut rails = Rails::new(VALIDITY);
     let ticket = rails.sending(b"a", at(100));

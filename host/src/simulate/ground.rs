@@ -27,7 +27,8 @@ const REMEMBERED: usize = 4;
 /// A write, as it is sent.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    Create(Vec<u8>),
+    /// Where nothing stands but this marker, or whichever.
+    Create(Vec<u8>, Option<u64>),
     Update(Vec<u8>, u64),
     /// At this revision, meant for this bucket.
     Delete(u64, Option<u64>),
@@ -155,7 +156,16 @@ impl Ground {
         let saved = self.may_roll_back.then(|| self.memory.saved(BUCKET)).flatten();
         let before = at_once(bucket.get(LEASE))?;
         let answer = match op {
-            Op::Create(value) => at_once(bucket.create(LEASE, value)),
+            Op::Create(value, None) => at_once(bucket.create(LEASE, value)),
+            // By what a read would tell now, which may know less than the store does.
+            Op::Create(value, Some(marker)) => match self.read()? {
+                // A server does not look what it is that stands there.
+                Reading::Found(entry) if entry.revision == *marker => {
+                    at_once(bucket.update(LEASE, value, *marker))
+                }
+                told if told.marker() == *marker => at_once(bucket.create(LEASE, value)),
+                _ => Ok(Write::Stale(None)),
+            },
             Op::Update(value, expected) => at_once(bucket.update(LEASE, value, *expected)),
             Op::Delete(expected, meant_for) => at_once(bucket.delete(LEASE, *expected, *meant_for)),
             Op::Purge(below) => at_once(bucket.purge_below(*below)).map(Write::Written),
@@ -164,7 +174,7 @@ impl Ground {
         self.changed();
         let mut state = self.state();
         let touched = match (&before, op) {
-            (Reading::Found(_), Op::Update(..) | Op::Delete(..)) => state.writer,
+            (Reading::Found(_), Op::Create(..) | Op::Update(..) | Op::Delete(..)) => state.writer,
             (Reading::Found(entry), Op::Purge(below)) if entry.revision < *below => state.writer,
             _ => None,
         };
@@ -250,7 +260,7 @@ impl Ground {
 impl Op {
     pub(super) fn words(&self) -> &'static str {
         match self {
-            Self::Create(_) => "create",
+            Self::Create(..) => "create",
             Self::Update(..) => "update",
             Self::Delete(..) => "delete",
             Self::Purge(_) => "purge",
@@ -260,7 +270,7 @@ impl Op {
     /// What befalls a write of this kind that never arrives, whose answer is lost, that arrives late, and twice.
     pub(super) fn mishaps(&self) -> [Option<Mishap>; 4] {
         match self {
-            Self::Create(_) => [
+            Self::Create(..) => [
                 Some(Mishap::CreateUnsent),
                 Some(Mishap::CreateUnheard),
                 Some(Mishap::CreateLate),

@@ -276,7 +276,11 @@ impl Bucket for Wire {
     }
 
     async fn create(&self, _key: &str, value: &[u8]) -> Result<Write, Fault> {
-        self.line.write(self.life, Op::Create(value.to_vec()), self.by).await
+        self.line.write(self.life, Op::Create(value.to_vec(), None), self.by).await
+    }
+
+    async fn create_over(&self, _key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        self.line.write(self.life, Op::Create(value.to_vec(), Some(marker)), self.by).await
     }
 
     async fn update(&self, _key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {

@@ -171,14 +171,14 @@ struct Record {
     /// `None`: that write was a delete.
     value: Option<Vec<u8>>,
     /// Meant for another bucket.
-    is_stray: bool,
+    is_erased: bool,
 }
 
 impl State {
     fn read(&self, key: &str, now: Steady) -> Reading {
         let Some(record) = self.records.get(key) else { return Reading::Absent };
         match &record.value {
-            None if record.is_stray => Reading::Erased(record.revision),
+            None if record.is_erased => Reading::Erased(record.revision),
             None => Reading::Deleted(record.revision),
             Some(_) if now.since(record.written) >= self.ttl => Reading::Aged(record.revision),
             Some(value) => Reading::Found(Entry { revision: record.revision, value: value.clone() }),
@@ -203,7 +203,7 @@ impl State {
         }
         self.last_revision += 1; // A purge cannot bring it near the end: see `check_purge`.
         let value = value.map(<[u8]>::to_vec);
-        let record = Record { revision: self.last_revision, written: now, value, is_stray: false };
+        let record = Record { revision: self.last_revision, written: now, value, is_erased: false };
         self.records.insert(key.into(), record);
         // Markers go in the end, or a bucket of ever new names would grow for ever.
         self.records.retain(|_, record| now.since(record.written) < self.ttl * 2);
@@ -249,6 +249,18 @@ impl Bucket for MemoryBucket {
         self.with(|state, now| state.write(key, Some(value), None, now))
     }
 
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        check_key(key)?;
+        check_value(key, value)?;
+        self.with(|state, now| {
+            let reading = state.read(key, now);
+            if reading.marker() != marker {
+                return Ok(Write::Stale(None));
+            }
+            state.write(key, Some(value), None, now)
+        })
+    }
+
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
         check_key(key)?;
         check_value(key, value)?;
@@ -260,9 +272,9 @@ impl Bucket for MemoryBucket {
         self.with(|state, now| {
             let write = state.write(key, None, Some(expected), now)?;
             // Told in time here; but this is what the weakest store does.
-            let is_stray = meant_for.is_some_and(|created| created != state.created);
+            let is_erased = meant_for.is_some_and(|created| created != state.created);
             if let (Write::Written(_), Some(record)) = (&write, state.records.get_mut(key)) {
-                record.is_stray = is_stray;
+                record.is_erased = is_erased;
             }
             Ok(write)
         })

@@ -6,6 +6,8 @@
 //! * Writes carry the expected revision, all of them, because any write may be sent late: what is queued in
 //!   the client, or already in the kernel, is applied when a frozen or restarted server wakes, long after the
 //!   caller was told that it failed.
+//! * A deletion names the stream that it is meant for, by its creation in nanoseconds since 1970, in the header
+//!   `Incumbent-Meant-For`. Without it one is taken at its word when it was made at a revision, as other programs do.
 //! * Ages are kept by the server's wall clock: never early by that clock, up to a second late.
 //! * A server that is wiped, or loses power without `sync_interval: always`, forgets what it acknowledged.
 //!
@@ -239,11 +241,12 @@ fn kind_of(headers: &HeaderMap) -> Last {
     let header = |name: &str| headers.get(name).map(|value| value.as_str());
     match (header("KV-Operation"), header("Nats-Marker-Reason")) {
         // A deletion at a revision, which the server keeps, is of one who knew whose record it was: another program's
-        // release. What is no number is no bucket's.
-        (Some("DEL"), _) if header(EXPECTED).is_some() => {
-            Last::Deleted { meant_for: header(MEANT_FOR).map(|created| created.parse().unwrap_or(0)) }
-        }
-        (Some("DEL"), _) => Last::Erased,
+        // release.
+        (Some("DEL"), _) => match (header(MEANT_FOR).map(str::parse), header(EXPECTED)) {
+            (Some(Ok(created)), _) => Last::Deleted { meant_for: Some(created) },
+            (None, Some(_)) => Last::Deleted { meant_for: None },
+            _ => Last::Erased,
+        },
         (_, Some("MaxAge")) => Last::Aged,
         (Some("PURGE"), _) | (_, Some("Purge" | "Remove")) => Last::Erased,
         _ => Last::Value,
@@ -277,9 +280,9 @@ mod tests {
         assert_eq!(kind(&[]), Last::Value);
         assert_eq!(kind(&[("KV-Operation", "DEL")]), Last::Erased);
         assert_eq!(kind(&[("KV-Operation", "DEL"), (EXPECTED, "57")]), Last::Deleted { meant_for: None });
-        let named = |bucket| kind(&[("KV-Operation", "DEL"), (EXPECTED, "57"), (MEANT_FOR, bucket)]);
+        let named = |bucket| kind(&[("KV-Operation", "DEL"), (MEANT_FOR, bucket)]);
         assert_eq!(named("57"), Last::Deleted { meant_for: Some(57) });
-        assert_eq!(named("this one"), Last::Deleted { meant_for: Some(0) });
+        assert_eq!(named("this one"), Last::Erased);
         assert_eq!(kind(&[("KV-Operation", "PURGE")]), Last::Erased);
         assert_eq!(kind(&[("KV-Operation", "PURGE"), ("Nats-Marker-Reason", "MaxAge")]), Last::Aged);
         assert_eq!(kind(&[("Nats-Marker-Reason", "MaxAge")]), Last::Aged);

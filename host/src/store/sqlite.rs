@@ -28,7 +28,7 @@ use tokio::time::timeout_at;
 use self::fault::{Failed, Kind};
 use self::file::File;
 use self::queue::SqliteQueue;
-use self::session::Session;
+use self::session::{Session, When};
 use self::watching::Watching;
 use super::queue::{Queue, QueueConfig, check_queue};
 use super::{
@@ -208,20 +208,12 @@ impl SqliteBucket {
         format!("{key:?} in {}", self.about())
     }
 
-    async fn write(
-        &self,
-        key: &str,
-        value: Option<&[u8]>,
-        expected: Option<u64>,
-        meant_for: Option<u64>,
-    ) -> Result<Write, Fault> {
+    async fn write(&self, key: &str, value: Option<&[u8]>, when: When) -> Result<Write, Fault> {
         check_key(key)?;
         check_value(key, value.unwrap_or_default())?;
         let about = self.about_key(key);
         let (name, key, value) = (self.name.clone(), key.to_owned(), value.map(<[u8]>::to_vec));
-        let work = move |session: &mut Session<'_>| {
-            session.write(&name, &key, value.as_deref(), expected, meant_for)
-        };
+        let work = move |session: &mut Session<'_>| session.write(&name, &key, value.as_deref(), when);
         self.store.call(Kind::Write, about, work).await
     }
 
@@ -245,15 +237,19 @@ impl Bucket for SqliteBucket {
     }
 
     async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault> {
-        self.write(key, Some(value), None, None).await
+        self.write(key, Some(value), When::NoValue).await
+    }
+
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        self.write(key, Some(value), When::Marker(marker)).await
     }
 
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
-        self.write(key, Some(value), Some(expected), None).await
+        self.write(key, Some(value), When::ValueAt(expected, None)).await
     }
 
     async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
-        self.write(key, None, Some(expected), meant_for).await
+        self.write(key, None, When::ValueAt(expected, meant_for)).await
     }
 
     async fn keys(&self, after: Option<&str>, most: usize) -> Result<Vec<String>, Fault> {

@@ -92,8 +92,8 @@ pub(crate) struct Shared(Mutex<All>);
 struct All {
     nodes: Vec<Node>,
     numbers: HashMap<Arc<Under>, u32, Quickly>,
-    values: Vec<Arc<[u8]>>,
-    value_numbers: HashMap<Arc<[u8]>, u16>,
+    values: Vec<Written>,
+    value_numbers: HashMap<Written, u16>,
 }
 
 /// One thread's view, which asks the others only for what it has not met yet.
@@ -108,29 +108,33 @@ pub(crate) struct Calls<'a> {
     values: Values<'a>,
 }
 
+/// Bytes, and the bucket that they were meant for.
+pub(crate) type Written = (Arc<[u8]>, u8);
+
 /// The values written, by number.
 pub(crate) struct Values<'a> {
     shared: &'a Shared,
-    known: Vec<Arc<[u8]>>,
+    known: Vec<Written>,
 }
 
 impl Values<'_> {
-    pub(crate) fn bytes(&mut self, number: u16) -> &[u8] {
+    pub(crate) fn of(&mut self, number: u16) -> &Written {
         if usize::from(number) >= self.known.len() {
             self.known.clone_from(&self.shared.lock().values);
         }
         &self.known[usize::from(number)]
     }
 
-    pub(crate) fn number(&mut self, bytes: &[u8]) -> u16 {
+    pub(crate) fn number(&mut self, bytes: &[u8], meant_for: u8) -> u16 {
+        let written: Written = (bytes.into(), meant_for);
         let mut all = self.shared.lock();
-        if let Some(number) = all.value_numbers.get(bytes) {
+        if let Some(number) = all.value_numbers.get(&written) {
             return *number;
         }
         // A run has a few values for each lease object.
         let number = u16::try_from(all.values.len()).unwrap_or(u16::MAX);
-        all.values.push(bytes.into());
-        all.value_numbers.insert(bytes.into(), number);
+        all.values.push(written.clone());
+        all.value_numbers.insert(written, number);
         number
     }
 }
@@ -215,10 +219,11 @@ impl<'a> Calls<'a> {
         if let Some(known) = self.marked.get(&(value, revision)) {
             return *known;
         }
-        let entry = Entry { revision: revision.number(), value: self.values.bytes(value).to_vec() };
+        let (bytes, meant_for) = self.values.of(value).clone();
+        let entry = Entry { revision: revision.number(), value: bytes.to_vec() };
         let marked = record::read_marked(&entry).ok().filter(|(_, by)| by.is_empty());
         let bytes = marked.and_then(|(holder, _)| record::mark(&entry, holder.epoch, "ops").ok());
-        let number = bytes.map(|bytes| self.values.number(&bytes));
+        let number = bytes.map(|bytes| self.values.number(&bytes, meant_for));
         self.marked.insert((value, revision), number);
         number
     }

@@ -53,8 +53,12 @@ impl Policy {
 pub(crate) struct Replay<'a, 'b> {
     ttl_ns: u64,
     one_floor: bool,
-    /// The bucket that a deletion is meant for, as the host has it: the one that was known to the call.
+    /// Who calls.
+    object: Object,
+    /// The bucket that writes are meant for, as the host has it: the one that is known to the call.
     created: Option<u8>,
+    /// What stands at the key instead of a value, as the call was told.
+    marker: Rev,
     values: &'a mut Values<'b>,
     /// The answers so far; the clock and the floor, which are the instance's own, are answered at once and added.
     log: Vec<Answer>,
@@ -87,7 +91,9 @@ pub(crate) fn run(
         Kind::Renew(tenure) | Kind::Release(tenure) => Some(tenure.created),
     };
     let ttl_ns = full.ttl_ns;
-    let mut io = Replay { ttl_ns, one_floor, created, values, log, at: 0, clock, floor, asks: None };
+    let (object, marker) = (call.object, Rev::ZERO);
+    let mut io =
+        Replay { ttl_ns, one_floor, object, created, marker, values, log, at: 0, clock, floor, asks: None };
     let outcome = match call.kind {
         Kind::Take(sight) => match (policy.take)(&mut io, &full, &who, rule, sight.map(state::Sight::full)) {
             Ok(Attempt::Taken(tenure)) => Outcome::Taken(state::Tenure::of(&tenure)),
@@ -155,6 +161,11 @@ impl Replay<'_, '_> {
         self.log[self.at - 1]
     }
 
+    fn stands(&mut self, marker: Rev) -> u64 {
+        self.marker = marker;
+        marker.number()
+    }
+
     fn write(&mut self, write: Write) -> Result<Wrote, Fault> {
         match self.answer(Asks::Write(write)) {
             Some(Answer::Written(revision)) => Ok(Wrote::Written(revision.number())),
@@ -178,32 +189,38 @@ impl Imports for Replay<'_, '_> {
     fn get(&mut self, _: Role, _: &str) -> Result<Reading, Fault> {
         match self.answer(Asks::Get) {
             Some(Answer::Found(revision, value)) => {
-                let value = self.values.bytes(value).to_vec();
-                Ok(Reading::Found(Entry { revision: revision.number(), value }))
+                let (bytes, meant_for) = self.values.of(value).clone();
+                let entry = Entry { revision: revision.number(), value: bytes.to_vec() };
+                // As the host has it: a write of one's own that came late, meant for another bucket.
+                let is_stray = self.created != Some(meant_for)
+                    && record::read_marked(&entry)
+                        .is_ok_and(|(holder, _)| identity(self.object).owns(&holder));
+                self.marker = if is_stray { revision } else { Rev::ZERO };
+                Ok(if is_stray { Reading::Erased(entry.revision) } else { Reading::Found(entry) })
             }
-            Some(Answer::Deleted(revision)) => Ok(Reading::Deleted(revision.number())),
-            Some(Answer::Aged(revision)) => Ok(Reading::Aged(revision.number())),
-            Some(Answer::Absent) => Ok(Reading::Absent),
-            Some(Answer::Erased(revision)) => Ok(Reading::Erased(revision.number())),
+            Some(Answer::Deleted(revision)) => Ok(Reading::Deleted(self.stands(revision))),
+            Some(Answer::Aged(revision)) => Ok(Reading::Aged(self.stands(revision))),
+            Some(Answer::Erased(revision)) => Ok(Reading::Erased(self.stands(revision))),
+            Some(Answer::Absent) => {
+                self.marker = Rev::ZERO;
+                Ok(Reading::Absent)
+            }
             other => Err(fault(other)),
         }
     }
 
     fn create(&mut self, _: Role, _: &str, value: &[u8]) -> Result<Wrote, Fault> {
-        let value = self.values.number(value);
-        self.write(Write::Create(value))
+        let value = self.values.number(value, self.created.unwrap_or(0));
+        self.write(Write::Create(value, self.marker))
     }
 
     fn update(&mut self, _: Role, _: &str, value: &[u8], expected: u64) -> Result<Wrote, Fault> {
-        let value = self.values.number(value);
+        let value = self.values.number(value, self.created.unwrap_or(0));
         self.write(Write::Update(value, Rev::of(expected)))
     }
 
     fn delete(&mut self, _: Role, _: &str, expected: u64) -> Result<Wrote, Fault> {
-        match self.created {
-            Some(created) => self.write(Write::Delete(Rev::of(expected), created)),
-            None => Err(Fault::Denied("it has not looked at the bucket".into())),
-        }
+        self.write(Write::Delete(Rev::of(expected), self.created.unwrap_or(0)))
     }
 
     /// The bucket has no other lease in it.
@@ -233,7 +250,10 @@ impl Imports for Replay<'_, '_> {
 
     fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
         match self.answer(Asks::Write(Write::Purge(Rev::of(sequence)))) {
-            Some(Answer::Purged) => Ok(1),
+            Some(Answer::Purged) => {
+                self.marker = Rev::ZERO;
+                Ok(1)
+            }
             other => Err(fault(other)),
         }
     }

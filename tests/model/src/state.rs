@@ -176,7 +176,8 @@ pub(crate) struct Record {
 /// What a write asks of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Write {
-    Create(u16),
+    /// Where nothing stands but the marker at this revision.
+    Create(u16, Rev),
     Update(u16, Rev),
     /// At this revision, meant for this bucket.
     Delete(Rev, u8),

@@ -23,7 +23,8 @@ impl State {
         let expected = |revision: Rev| live && record.revision == revision;
         let value =
             match write {
-                Write::Create(value) if !live => Value::Live(value, from),
+                // Whatever it is that stands there, a server does not look.
+                Write::Create(value, marker) if record.revision == marker => Value::Live(value, from),
                 Write::Update(value, revision) if expected(revision) => Value::Live(value, from),
                 Write::Delete(revision, meant_for) if expected(revision) => {
                     if meant_for == self.store.created { Value::Deleted } else { Value::Erased }
@@ -32,7 +33,7 @@ impl State {
                     self.purge(from, below);
                     return Answer::Purged;
                 }
-                Write::Create(_) | Write::Update(..) | Write::Delete(..) => return Answer::Stale,
+                Write::Create(..) | Write::Update(..) | Write::Delete(..) => return Answer::Stale,
             };
         if matches!(record.value, Value::Live(_, owner) if owner != from) {
             self.broken |= Invariant::OnlyYourOwn as u8;

@@ -112,7 +112,7 @@ fn asks(stepper: &mut Stepper<'_>, state: &State, i: usize) -> String {
 
 fn writes(write: Write) -> String {
     match write {
-        Write::Create(_) => "create".into(),
+        Write::Create(..) => "create".into(),
         Write::Update(_, expected) => format!("update at {}", revision(expected)),
         Write::Delete(expected, _) => format!("delete at {}", revision(expected)),
         Write::Purge(below) => format!("purge below {}", revision(below)),

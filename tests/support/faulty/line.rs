@@ -152,7 +152,7 @@ impl Line {
 
     fn op(&self, kind: Kind, key: &str, value: Option<&[u8]>, expected: Option<u64>) -> Op {
         let (who, key, value) = (self.who.to_string(), key.into(), value.map(<[u8]>::to_vec));
-        Op { who, kind, key, value, expected, meant_for: None, won: None }
+        Op { who, kind, key, value, expected, meant_for: None, wipes: self.faulty.wipes(), won: None }
     }
 
     /// `Ok` when nothing befalls this read.
@@ -258,6 +258,10 @@ impl Bucket for LineBucket {
 
     async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault> {
         self.line.write(self.line.op(Kind::Create, key, Some(value), None)).await
+    }
+
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        self.line.write(self.line.op(Kind::Create, key, Some(value), Some(marker))).await
     }
 
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {

@@ -185,6 +185,10 @@ impl Bucket for WireBucket {
         self.wire.through(What::Update, self.name(), self.bucket.update(key, value, expected)).await
     }
 
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        self.wire.through(What::Create, self.name(), self.bucket.create_over(key, value, marker)).await
+    }
+
     async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
         self.wire.through(What::Delete, self.name(), self.bucket.delete(key, expected, meant_for)).await
     }

@@ -209,6 +209,19 @@ impl Bucket for NatsBucket {
         Ok(Write::Stale(None))
     }
 
+    async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
+        check_key(key)?;
+        check_value(key, value)?;
+        let call = self.call(Doing::Write("create"), Some(key));
+        match self.cas(&call, key, HeaderMap::new(), value, marker, self.link.deadline()).await? {
+            Cas::Won(revision) => {
+                self.remember(revision);
+                Ok(Write::Written(revision))
+            }
+            Cas::Lost => Ok(Write::Stale(None)),
+        }
+    }
+
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
         check_key(key)?;
         check_value(key, value)?;

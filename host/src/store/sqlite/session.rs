@@ -59,15 +59,13 @@ impl Session<'_> {
         Ok(self.look_and_stamp(name, key)?.mark(self.clock.now()))
     }
 
-    /// Write `value` (`None`: a delete) where `expected` is the revision of the key's value (`None`: where
-    /// it has no value), in the bucket that it is meant for or (`None`) in whichever there is.
+    /// Write `value` (`None`: a delete) when it is so.
     pub(super) fn write(
         &mut self,
         name: &str,
         key: &str,
         value: Option<&[u8]>,
-        expected: Option<u64>,
-        meant_for: Option<u64>,
+        when: When,
     ) -> Result<Write, Failed> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read under the lock: every stamp that is there was made before.
@@ -77,10 +75,9 @@ impl Session<'_> {
             age::stamp_anew(&transaction, seen.bucket.created, self.run, now)?;
             seen = look(&transaction, name, key, self.run)?.ok_or(Failed::Missing)?;
         }
-        let is_meant = meant_for.is_none_or(|created| created == seen.bucket.created.unsigned_abs());
-        let write = if is_meant && seen.live_revision(now) == expected {
+        let write = if seen.is(when, now) {
             let revision = seen.bucket.last_revision + 1;
-            if expected.is_none() && revision % FORGET_EVERY == 0 {
+            if !matches!(when, When::ValueAt(..)) && revision % FORGET_EVERY == 0 {
                 age::forget(&transaction, seen.bucket.created, seen.bucket.ttl, self.run, now)?;
             }
             transaction
@@ -177,6 +174,17 @@ pub(super) struct Mark {
     pub(super) until: Option<Steady>,
 }
 
+/// What a write is conditional on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum When {
+    /// The key has no value.
+    NoValue,
+    /// Nor anything but what a read told to stand there instead; see [`Reading::marker`].
+    Marker(u64),
+    /// It has one at this revision, in the bucket created so or (`None`) in whichever there is.
+    ValueAt(u64, Option<u64>),
+}
+
 /// A bucket and one key in it.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -230,6 +238,20 @@ impl Seen {
     /// The revision of the key's value, `None` when it has none. What cannot be compared lives.
     fn live_revision(&self, now: Steady) -> Option<u64> {
         self.age(now).filter(|age| *age != Age::Aged).and(self.last.as_ref()).map(|last| last.revision)
+    }
+
+    fn is(&self, when: When, now: Steady) -> bool {
+        let live = self.live_revision(now);
+        match when {
+            When::NoValue => live.is_none(),
+            When::Marker(marker) => {
+                live.is_none() && self.last.as_ref().map_or(0, |last| last.revision) == marker
+            }
+            When::ValueAt(revision, bucket) => {
+                live == Some(revision)
+                    && bucket.is_none_or(|created| created == self.bucket.created.unsigned_abs())
+            }
+        }
     }
 
     fn reading(self, now: Steady) -> Result<Reading, Failed> {
