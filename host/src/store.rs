@@ -8,8 +8,9 @@
 //! 1. **Revisions** belong to the bucket. Every write that wins (create, update, delete) gets one above
 //!    every earlier one. Zero is never given.
 //! 2. **Compare-and-set only.** `create` wins when the key has no value: never written, deleted, aged
-//!    out, or purged; `create_over` when, moreover, the marker there is still the one that was read. `update` and `delete` win when the key's last revision is the expected one *and*
-//!    it has a value. Anything else is [`Write::Stale`], with nothing changed.
+//!    out, or purged; `create_over` when, moreover, the marker there is still the one that was read. `update`
+//!    and `delete` win when the key's last revision is the expected one *and* it has a value. Anything else is
+//!    [`Write::Stale`], with nothing changed.
 //! 3. **Age.** A value not written again for the bucket's ttl is gone: reads do not find it and `create`
 //!    wins. Never earlier than the ttl after the write was applied, by the store's own clock; how much
 //!    later is the store's affair. A write renews the age.

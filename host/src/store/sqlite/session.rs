@@ -59,7 +59,7 @@ impl Session<'_> {
         Ok(self.look_and_stamp(name, key)?.mark(self.clock.now()))
     }
 
-    /// Write `value` (`None`: a delete) when it is so.
+    /// Write `value` (`None`: a delete) where `when` holds.
     pub(super) fn write(
         &mut self,
         name: &str,
