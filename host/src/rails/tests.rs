@@ -56,6 +56,11 @@ fn a_write_is_meant_for_the_bucket_that_was_known_when_it_was_sent() {
     let again = rails.sending(b"d", at(103));
     rails.acknowledged(again, 57);
     assert_eq!(rails.meant_for(57), Some(9));
+    // One that was acknowledged, and came into the bucket that was told of later; another's at its revision is not it.
+    assert_eq!(rails.saw(&entry(57, b"d")), Whose::Ours);
+    rails.saw_bucket(11);
+    assert_eq!(rails.saw(&entry(57, b"d")), Whose::Stray);
+    assert_eq!(rails.saw(&entry(57, b"bob")), Whose::Others);
 }
 
 #[test]
