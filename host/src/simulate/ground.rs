@@ -159,8 +159,10 @@ impl Ground {
             Op::Create(value, None) => at_once(bucket.create(LEASE, value)),
             // By what a read would tell now, which may know less than the store does.
             Op::Create(value, Some(marker)) => match self.read()? {
-                // A server does not look what it is that stands there.
-                Reading::Found(entry) if entry.revision == *marker => {
+                // A server does not look what it is that stands there: of a bucket before this one it was a marker.
+                Reading::Found(entry)
+                    if entry.revision == *marker && self.state().given_again.contains(marker) =>
+                {
                     at_once(bucket.update(LEASE, value, *marker))
                 }
                 told if told.marker() == *marker => at_once(bucket.create(LEASE, value)),
