@@ -166,3 +166,27 @@ async fn a_record_written_anew_while_it_is_watched_is_left_alone() -> Result<()>
     assert!(matches!(bucket.get(LEASE).await?, Reading::Found(_)));
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_in_a_bucket_raised_again_is_left_alone() -> Result<()> {
+    let bob = br#"{"instance":"bob","epoch":1,"nonce":"b1"}"#.as_slice();
+    for written in [b"garbage".as_slice(), bob] {
+        let (world, bucket) = bucket().await?;
+        bucket.create(LEASE, b"garbage").await?;
+        let clearing = {
+            let (bucket, clock) = (bucket.clone(), world.clock.clone());
+            tokio::spawn(async move { clear(policy().await, &bucket, &clock, LEASE).await })
+        };
+        // Between two looks: at the same revision.
+        world.pass(TTL / 2).await;
+        world.faulty.wipe().await?;
+        assert_eq!(bucket.create(LEASE, written).await?, Write::Written(1));
+
+        let (cleared, _) = world.until(TTL, clearing).await;
+
+        let cleared = cleared?;
+        assert!(matches!(&cleared, Err(LeaseError::Unsure(_))), "{cleared:?}");
+        assert!(matches!(bucket.get(LEASE).await?, Reading::Found(entry) if entry.value == written));
+    }
+    Ok(())
+}

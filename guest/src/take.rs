@@ -96,24 +96,19 @@ impl Look<'_> {
         })
     }
 
+    /// Whether a key that is nobody's has been watched for long enough.
     fn free_after(&self, sighting: Sighting, now: u64) -> Found {
-        match self.free_at(&sighting, now) {
-            None => Found::Free(sighting),
-            again_at_ns => Found::Wait(Waiting { holder: None, sighting, again_at_ns }),
+        // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
+        // different rates and for acts under way, here as everywhere.
+        let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
+        if self.rule == Vacancy::Trusted || now >= free_at {
+            return Found::Free(sighting);
         }
+        Found::Wait(Waiting { holder: None, sighting, again_at_ns: Some(free_at) })
     }
 
     fn absence(&self, now: u64) -> Sighting {
         Sighting::of_absence(self.seen, self.created, self.rule, self.terms, self.began_ns, now)
-    }
-
-    /// When a key that is nobody's will have been watched for long enough; `None` when it has.
-    fn free_at(&self, sighting: &Sighting, now: u64) -> Option<u64> {
-        // A whole ttl, not the ttl less the margin: the margin is what pays for clocks that run at
-        // different rates and for acts under way, here as everywhere.
-        let free_at = sighting.since_ns.saturating_add(self.terms.ttl_ns);
-        let is_over = self.rule == Vacancy::Trusted || now >= free_at;
-        Some(free_at).filter(|_| !is_over)
     }
 
     /// A record of one's own, from a write whose answer was lost. It may have been so long on its way that it came into a

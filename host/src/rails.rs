@@ -154,18 +154,18 @@ impl Rails {
 
     /// An entry was read: is it a write of ours whose answer was lost, or one of ours that was marked?
     pub(crate) fn saw(&mut self, entry: &Entry) -> Whose {
-        let own = self.own_at(entry.revision).filter(|_| entry.value == self.last_value).map(|own| own.sent);
-        // A bucket raised again from nothing gives its revisions once more: then to a later write.
-        let known = self.own_at(entry.revision).map(|own| own.sent.ticket);
+        let known = self.own_at(entry.revision).map(|own| own.sent);
         // The earliest of equal writes, whose time runs out first.
         let equal = self.pending.iter().find(|write| write.value == entry.value);
         // A mark came on top of its write, so the key lives longer than the write alone lets it.
         let of = equal.map(|write| write.sent).or_else(|| self.marked(entry));
-        let Some(sent) = of.or(own) else { return Whose::Others };
+        let acknowledged = known.filter(|_| entry.value == self.last_value);
+        let Some(sent) = of.or(acknowledged) else { return Whose::Others };
         if sent.bucket != self.bucket {
             return Whose::Stray;
         }
-        if let Some(sent) = of.filter(|sent| known.is_none_or(|known| known < sent.ticket)) {
+        // A bucket raised again from nothing gives its revisions once more: then to a later write.
+        if let Some(sent) = of.filter(|sent| known.is_none_or(|known| known.ticket < sent.ticket)) {
             self.owned(Own { revision: entry.revision, sent });
             self.last_value.clone_from(&entry.value);
         }
