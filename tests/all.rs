@@ -54,6 +54,7 @@ mod rehearsal_misdeeds;
 mod rounds;
 mod run_command;
 mod run_takeover;
+mod setup;
 mod simulate;
 mod store_contract;
 mod store_nats;

@@ -59,6 +59,11 @@ wasm_target() {
     debian_wasm || fail "rustc-web is installed, but brings no library sources; see 'dpkg -L rust-web-src'"
 }
 
+# Whether the distribution's compiler is there, with the sources of the libraries that it is to build.
+debian_wasm() {
+    [ -x /usr/bin/rustc ] && [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/core" ]
+}
+
 # Whether this nats-server starts and is new enough: older ones lost streams when they were killed.
 new_enough() {
     local version
