@@ -10,8 +10,9 @@ use crate::bindings::{Certainty, Open, Tenure};
 use crate::clock::{Clock, Steady};
 use crate::floor::Floor;
 use crate::gate::Gate;
+use crate::lie::Lie;
 use crate::limits;
-use crate::rails::{Lie, Rails, Whose};
+use crate::rails::{Rails, Whose};
 use crate::store::{Bucket, BucketInfo, Entry, Fault, Reading, Write};
 
 pub use crate::store::queue::Ask;

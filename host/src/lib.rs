@@ -12,6 +12,7 @@ pub mod guard;
 pub mod holds;
 pub mod imports;
 pub mod lease;
+mod lie;
 pub mod limits;
 pub mod policies;
 pub mod policy;

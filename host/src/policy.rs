@@ -28,8 +28,8 @@ use crate::bindings::{
     Sighting, Standing, Tenure, Terms, Trouble, Vacancy,
 };
 use crate::imports::{Claim, Imports};
-use crate::rails::Lie;
 
+pub use crate::lie::Lie;
 pub use load::LoadError;
 pub use native::Native;
 pub use runtime::Runtime;

@@ -1,7 +1,7 @@
 //! What check holds can run into.
 
+use crate::lie::Lie;
 use crate::policy::PolicyError;
-use crate::rails::Lie;
 use crate::store::Fault;
 
 /// What went wrong.

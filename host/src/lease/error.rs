@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::bindings::{Holder, Loss, PolicyFault, Trouble};
 use crate::lease::event::{Ended, loss};
+use crate::lie::Lie;
 use crate::policy::{Misdeed, PolicyError};
-use crate::rails::Lie;
 use crate::store::Fault;
 
 /// Why a lease was not taken, or could not be looked at.

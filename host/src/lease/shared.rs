@@ -14,9 +14,10 @@ use crate::floor::Floor;
 use crate::gate::Gate;
 use crate::imports::{ClockOnly, OwnKey, Standing};
 use crate::lease::{Ended, Event, Healthy, LeaseError, Line, NotHeld, options};
+use crate::lie::Lie;
 use crate::limits;
 use crate::policy::{Instance, Policy};
-use crate::rails::{Lie, Rails};
+use crate::rails::Rails;
 use crate::store::Bucket;
 
 /// What the lease object, its keeper and its permits share.

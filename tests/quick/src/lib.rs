@@ -36,6 +36,9 @@ mod clock;
 #[path = "../../../host/src/gate.rs"]
 #[allow(dead_code, reason = "its own tests use it")]
 mod gate;
+#[path = "../../../host/src/lie.rs"]
+#[allow(dead_code, unreachable_pub, reason = "more than is used here")]
+mod lie;
 #[path = "../../../host/src/policy/rehearsal/parse.rs"]
 mod parse;
 #[path = "../../../host/src/rails.rs"]
