@@ -128,6 +128,27 @@ async fn what_is_no_holder_is_cleared_only_after_no_gate_can_be_open() -> Result
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_on_the_way_to_the_first_look_does_not_count_for_a_clearing() -> Result<()> {
+    let (world, bucket) = bucket().await?;
+    let line = world.faulty.line("operator");
+    line.once(Kind::Get, Fate::Slow(TTL / 2));
+    let slow = line.bucket(BUCKET).await?;
+    let clearing = {
+        let clock = world.clock.clone();
+        tokio::spawn(async move { clear(policy().await, &slow, &clock, LEASE).await })
+    };
+    // Written just before the look arrives, over the record of a holder.
+    world.pass(TTL / 2 - RENEW / 2).await;
+    bucket.create(LEASE, b"garbage").await?;
+
+    let (cleared, took) = world.until(TTL * 2, clearing).await;
+
+    assert!(matches!(cleared??, Cleared::Deleted | Cleared::AgedOut));
+    assert!(took >= TTL, "cleared {took:?} after it was written");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_a_bucket_without_age_it_is_deleted_at_once() -> Result<()> {
     let world = World::new().await;
     let line = world.faulty.line("ops");

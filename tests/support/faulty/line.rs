@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use incumbent::store::queue::{Queue, QueueConfig};
@@ -23,6 +24,8 @@ pub enum Fate {
     Hangs,
     /// It is held back on its way until [`Line::deliver`], whether or not anybody still waits for the answer.
     HeldBack,
+    /// It arrives after this long.
+    Slow(Duration),
 }
 
 /// One instance's line. Clones share it.
@@ -167,6 +170,10 @@ impl Line {
             // A read is never unknown: it changes nothing.
             Fate::AnswerLost | Fate::RequestLost => Err(Fault::Unavailable("no answer to a read".into())),
             Fate::HeldBack => unreachable!("a {kind:?} is not held back"),
+            Fate::Slow(time) => {
+                tokio::time::sleep(time).await;
+                Ok(())
+            }
         }
     }
 
@@ -174,8 +181,13 @@ impl Line {
         let index = self.faulty.note(&op);
         self.turns().await;
         let lost = || Err(Fault::Unknown(format!("no answer to a {:?}", op.kind)));
-        match self.fate(op.kind) {
-            None => {
+        let fate = self.fate(op.kind);
+        if let Some(Fate::Slow(time)) = fate {
+            self.hit();
+            tokio::time::sleep(time).await;
+        }
+        match fate {
+            None | Some(Fate::Slow(_)) => {
                 let answer = self.faulty.apply(&op).await;
                 self.faulty.won(index, &answer);
                 self.turns().await;
@@ -305,6 +317,10 @@ impl Bucket for LineBucket {
             Fate::Fails(fault) => Err(fault),
             Fate::Hangs => Ok(Box::new(Deaf)),
             Fate::AnswerLost | Fate::RequestLost | Fate::HeldBack => Ok(Box::new(Ended)),
+            Fate::Slow(time) => {
+                tokio::time::sleep(time).await;
+                self.line.faulty.bare().await?.watch(key).await
+            }
         }
     }
 }
