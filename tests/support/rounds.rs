@@ -1,6 +1,7 @@
 //! Rounds: a real store, three real holder processes that pass their gate all the time, and one fault. What they
 //! wrote down is swept for two holders at one time.
 
+pub mod disk;
 pub mod fault;
 pub mod holder;
 mod inflict;

@@ -37,7 +37,7 @@ pub enum Fault {
     Delay,
     /// Answers to the holder, dropped.
     DropAnswers,
-    /// The disk, full. A stand-in, for a real one takes a file system of one's own: the bucket's `max_bytes` is reached.
+    /// The disk, full. A server's has a stand-in: the bucket's `max_bytes` is reached.
     DiskFull,
     /// The leader, made to step down.
     StepDown,
@@ -107,7 +107,9 @@ impl Kind {
                 StopHolder,
                 ReleaseHolder,
             ],
-            Self::Sqlite => &[Wipe, RollBack, KillWriter, Lock, KillHolder, StopHolder, ReleaseHolder],
+            Self::Sqlite => {
+                &[Wipe, RollBack, DiskFull, KillWriter, Lock, KillHolder, StopHolder, ReleaseHolder]
+            }
         }
     }
 }
@@ -150,15 +152,18 @@ impl fmt::Display for Fault {
     }
 }
 
-/// So many faults of these stores: each of them once, in an order drawn by the seed, before any a second time.
+/// Everything that can happen to any store.
+pub fn all() -> impl Iterator<Item = (Kind, Fault)> {
+    Kind::ALL.into_iter().flat_map(|kind| kind.faults().iter().map(move |fault| (kind, *fault)))
+}
+
+/// So many of these: each of them once, in an order drawn by the seed, before any a second time.
 #[must_use]
-pub fn deck(seed: u64, kinds: &[Kind], count: usize) -> Vec<(Kind, Fault)> {
-    let all: Vec<_> =
-        kinds.iter().flat_map(|kind| kind.faults().iter().map(|fault| (*kind, *fault))).collect();
+pub fn deck(seed: u64, all: &[(Kind, Fault)], count: usize) -> Vec<(Kind, Fault)> {
     let mut chance = Chance::new(seed);
     let mut deck = Vec::new();
     while deck.len() < count && !all.is_empty() {
-        let mut rest = all.clone();
+        let mut rest = all.to_vec();
         while let Some(last) = rest.len().checked_sub(1) {
             deck.push(rest.swap_remove(chance.upto(last)));
         }

@@ -55,12 +55,14 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
             on_line(site, holder, fault, any, chance).await
         }
         Fault::DiskFull => {
-            limit(site, true).await?;
-            tokio::time::sleep(any).await;
-            limit(site, false).await?;
+            full(site, true).await?;
+            // A renewal is due meanwhile.
+            tokio::time::sleep(any.max(TTL / 2)).await;
+            full(site, false).await?;
             site.read()?;
             // Whoever holds or stands says what the store answered.
-            let mut told = site.holders.iter().filter_map(|holder| holder.log.said(since, "maximum bytes"));
+            let says = if site.disk.is_some() { "is full" } else { "maximum bytes" };
+            let mut told = site.holders.iter().filter_map(|holder| holder.log.said(since, says));
             Ok(told.next().map(|told| format!("for {any:?}: {told}")))
         }
         Fault::StepDown
@@ -186,12 +188,15 @@ async fn release(site: &mut Site, holder: usize) -> Result<()> {
     site.gone(holder).await
 }
 
-/// Let the bucket take no byte more, or any.
-async fn limit(site: &Site, full: bool) -> Result<()> {
+/// Let the store take no byte more, or any.
+async fn full(site: &Site, full: bool) -> Result<()> {
     let url = match &site.ground {
         Ground::Nats(server) => server.url(),
         Ground::Cluster(cluster) => cluster.member(0).url(),
-        Ground::Sqlite(_) => bail!("a file has no such limit"),
+        Ground::Sqlite(file) => {
+            let disk = site.disk.as_ref().context("the file has no disk of its own")?;
+            return if full { disk.fill(file) } else { disk.empty() };
+        }
     };
     let context = jetstream::new(async_nats::connect(url).await?);
     let stream = context.get_stream(format!("KV_{BUCKET}")).await?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::fault::{Chance, Fault, Kind};
+use super::fault::{Chance, Fault, Kind, all};
 use super::holder::{Rule, policy};
 use super::inflict::inflict;
 use super::log::{Log, Sweep, stale, sweep};
@@ -45,12 +45,11 @@ impl Order {
     /// There is no such store or fault; the error lists them.
     pub fn parse(seed: &str, what: &str) -> Result<Self> {
         let seed = seed.parse().with_context(|| format!("{seed:?} is no seed"))?;
-        let all =
-            Kind::ALL.into_iter().flat_map(|kind| kind.faults().iter().map(move |fault| (kind, *fault)));
-        let mut all = all.map(|(kind, fault)| (format!("{kind}, {fault}"), Self { seed, kind, fault }));
-        let names: Vec<_> = all.clone().map(|(name, _)| name).collect();
-        let found = all.find(|(name, _)| name == what);
-        found.map(|(_, order)| order).with_context(|| format!("{what:?} is not among {names:?}"))
+        let name = |(kind, fault): (Kind, Fault)| format!("{kind}, {fault}");
+        let found = all().find(|named| name(*named) == what);
+        let (kind, fault) = found
+            .with_context(|| format!("{what:?} is not among {:?}", all().map(name).collect::<Vec<_>>()))?;
+        Ok(Self { seed, kind, fault })
     }
 }
 
@@ -111,7 +110,7 @@ pub fn run(program: &Program, order: Order, broken: Broken) -> Result<Report> {
 async fn play(program: &Program, order: Order, broken: Broken) -> Result<Report> {
     let begun = Instant::now();
     let mut chance = Chance::new(order.seed);
-    let mut site = Site::new(program, order.kind).await?;
+    let mut site = Site::new(program, order.kind, order.fault == Fault::DiskFull).await?;
     site.part.rule = match (order.kind, order.fault) {
         // Data of the past know nothing of who acts now, so each vacancy is waited out.
         (_, Fault::RollBack) => Some(Rule::Delayed),

@@ -13,6 +13,7 @@ use incumbent::store::{BucketConfig, Store, Write};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::disk::Disk;
 use super::fault::Kind;
 use super::holder::{BUCKET, LEASE, Part, store};
 use super::log::{Line, Log, Pass};
@@ -68,6 +69,8 @@ pub struct Site {
     pub holders: Vec<Standing>,
     /// What every part has in common.
     pub part: Part,
+    /// Where the file is, if it is to run full. After the holders, which have files of it open.
+    pub(super) disk: Option<Disk>,
     folder: TempDir,
     program: Program,
 }
@@ -86,28 +89,32 @@ pub struct Standing {
 }
 
 impl Site {
-    /// A store with its bucket, and nobody there yet.
+    /// A store with its bucket, and nobody there yet. A file that is `to_run_full` is on a small disk of its own, and the
+    /// floor beside it.
     ///
     /// # Errors
     /// It does not come up.
-    pub async fn new(program: &Program, kind: Kind) -> Result<Self> {
+    pub async fn new(program: &Program, kind: Kind, to_run_full: bool) -> Result<Self> {
         let folder = TempDir::with_prefix("round-")?;
+        let small = to_run_full && kind == Kind::Sqlite;
+        let disk = small.then(|| Disk::mount(folder.path().join("disk"))).transpose()?;
+        let data = disk.as_ref().map_or(folder.path(), Disk::path);
         let ground = match kind {
             Kind::Nats => Ground::Nats(NatsServer::start()?),
             Kind::Cluster => Ground::Cluster(Cluster::start().await?),
-            Kind::Sqlite => Ground::Sqlite(folder.path().join("leases.db")),
+            Kind::Sqlite => Ground::Sqlite(data.join("leases.db")),
         };
         let part = Part {
             name: String::new(),
             store: String::new(),
             log: PathBuf::new(),
-            floor: folder.path().join("floor"),
+            floor: data.join("floor"),
             cache: program.cache.path().into(),
             receiver: None,
             rule: None,
             broken: false,
         };
-        let site = Self { ground, holders: Vec::new(), part, folder, program: program.clone() };
+        let site = Self { ground, holders: Vec::new(), part, disk, folder, program: program.clone() };
         site.make_bucket().await?;
         site.give_back().await?;
         Ok(site)

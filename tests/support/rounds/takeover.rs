@@ -43,7 +43,7 @@ async fn takeovers(
     seed: u64,
 ) -> Result<Vec<Duration>> {
     let mut chance = Chance::new(seed);
-    let mut site = Site::new(program, kind).await?;
+    let mut site = Site::new(program, kind, false).await?;
     site.stand(false).await?;
     site.held(1).await?;
     site.stand(false).await?;

@@ -1,0 +1,113 @@
+//! A small disk of its own for a file: a file system in memory, mounted where only this process and those that it starts
+//! see it, and gone with them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use rusqlite::Connection;
+
+/// Room for a file of leases, its log and a floor, and little else.
+const SIZE: &str = "1m";
+
+/// Set for a process that may mount what nobody else sees.
+const MAY_MOUNT: &str = "INCUMBENT_MAY_MOUNT";
+
+/// What is written to fill it up.
+const FILLING: &str = "filling";
+
+/// Become this program once more, with these arguments, where it may mount what nobody else sees. Comes back where it
+/// may already, and where the machine lets nobody.
+pub fn become_one_who_may_mount() {
+    let Ok(program) = std::env::current_exe() else { return };
+    // Root's way, and everybody's.
+    for options in [&["--mount"][..], &["--mount", "--user", "--map-root-user"]] {
+        let apart = |command: &OsStr| {
+            let mut unshare = Command::new("unshare");
+            unshare.args(options).arg("--").arg(command);
+            unshare
+        };
+        if may_mount() {
+            return;
+        }
+        let tried =
+            apart("mount".as_ref()).args(["-t", "tmpfs", "none", "/tmp"]).stderr(Stdio::null()).status();
+        if tried.is_ok_and(|status| status.success()) {
+            // It comes back only if it fails, and then nothing is mounted.
+            let _ = apart(program.as_os_str()).args(std::env::args_os().skip(1)).env(MAY_MOUNT, "1").exec();
+        }
+    }
+}
+
+/// Whether this process may mount.
+#[must_use]
+pub fn may_mount() -> bool {
+    std::env::var_os(MAY_MOUNT).is_some()
+}
+
+/// The disk; unmounted when dropped.
+#[derive(Debug)]
+pub(super) struct Disk(PathBuf);
+
+impl Disk {
+    /// One at this path.
+    ///
+    /// # Errors
+    /// This process may not mount.
+    pub(super) fn mount(path: PathBuf) -> Result<Self> {
+        ensure!(may_mount(), "no disk of its own can be mounted here; be root, or allow user namespaces");
+        std::fs::create_dir(&path)?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={SIZE}"), "none"]).arg(&path);
+        ensure!(mount.status()?.success(), "{mount:?} failed");
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Leave no room on it, for anything.
+    ///
+    /// # Errors
+    /// It cannot be filled up.
+    pub(super) fn fill(&self, database: &Path) -> Result<()> {
+        let database = Connection::open(database)?;
+        // What is written next would find room in the log.
+        let cut_log = || database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        cut_log().context("its log cannot be cut")?;
+        let mut filling = File::create(self.0.join(FILLING))?;
+        fill_up(&mut filling)?;
+        // What was written since; the file itself may want to grow for it, and cannot.
+        let _ = cut_log();
+        fill_up(&mut filling)
+    }
+
+    /// There is room again.
+    ///
+    /// # Errors
+    /// It is not full.
+    pub(super) fn empty(&self) -> Result<()> {
+        Ok(std::fs::remove_file(self.0.join(FILLING))?)
+    }
+}
+
+fn fill_up(file: &mut File) -> Result<()> {
+    loop {
+        match file.write_all(&[0; 4096]) {
+            Err(why) if why.kind() == ErrorKind::StorageFull => return Ok(()),
+            done => done?,
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // What still has a file of it open keeps it until it ends.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
