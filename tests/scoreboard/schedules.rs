@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail};
 use incumbent_schedules::drawn;
 use incumbent_schedules::gate_loom::{Depth, MODELS};
 
-use crate::row::{Budget, Figure, Outcome, Row};
+use crate::row::{Budget, Figure, Outcome, Row, grouped};
 
 pub(crate) const ROW: Row = Row {
     name: "schedules",
@@ -21,7 +21,12 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
     let drawn = drawn::run(goal, SEED).map_err(anyhow::Error::msg)?;
     let figures = vec![
         Figure::at_least("the gate, different orders (loom)", every, budget.pick(500_000, 5_000_000)),
-        Figure::at_least("gate, permits, versions, line, rails, orders drawn (shuttle)", drawn, goal),
+        Figure::at_least(
+            "gate, permits, versions, line, rails, lease, orders drawn (shuttle)",
+            drawn.all,
+            goal,
+        ),
+        Figure::told("of these, of the whole lease", grouped(drawn.whole)),
     ];
     Ok(Outcome { figures, seeds: format!("from {SEED}") })
 }

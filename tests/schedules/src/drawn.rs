@@ -1,14 +1,16 @@
 //! Orders drawn by a seed, with shuttle: each step between two uses of a lock, a counter or the clock may be followed by
 //! another thread's. Half of them are drawn evenly, half by priorities, which finds what takes few preemptions.
 //!
-//! The sources are the host's (`build.rs`); what they stand on is in `stage`. Of tokio's primitives each call is one
-//! step. The memory is sequentially consistent here: weaker orders of the gate's are loom's affair.
+//! The sources are the host's (`build.rs`); what they stand on is in `stage`, and for the lease with everything in it in
+//! `whole`. A call of one of tokio's primitives is a part of the step that it is in. The memory is sequentially consistent
+//! here: weaker orders of the gate's are loom's affair.
 
 mod acts;
 mod line;
 mod rails;
 mod stage;
 mod swap;
+mod whole;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,10 +21,33 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 /// What the copied sources have for `std::sync`.
 mod sync {
-    pub(crate) use std::sync::{Arc, OnceLock, PoisonError};
+    pub(crate) use std::sync::{Arc, PoisonError};
 
-    pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
-    pub(crate) use shuttle::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(crate) use shuttle::sync::atomic::{self, AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    /// Shuttle has none: each look at it is a step, and each setting.
+    #[derive(Debug, Default)]
+    pub(crate) struct OnceLock<T> {
+        value: std::sync::OnceLock<T>,
+        step: AtomicU64,
+    }
+
+    impl<T> OnceLock<T> {
+        pub(crate) fn new() -> Self {
+            Self { value: std::sync::OnceLock::new(), step: AtomicU64::new(0) }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            self.step.load(Ordering::SeqCst);
+            self.value.get()
+        }
+
+        pub(crate) fn set(&self, value: T) -> Result<(), T> {
+            self.step.load(Ordering::SeqCst);
+            self.value.set(value)
+        }
+    }
 }
 
 /// A model, and what it shows.
@@ -31,44 +56,67 @@ pub struct Model {
     /// What holds in every order.
     pub name: &'static str,
     run: fn(),
+    /// How many orders of it are drawn with one seed.
+    part: u64,
+}
+
+/// How many orders were run.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Of all models.
+    pub all: u64,
+    /// Of the whole lease.
+    pub whole: u64,
 }
 
 /// Every model.
 pub const MODELS: &[Model] = &[
-    Model {
-        name: "no act passes late, and none is under way once it is quiet",
-        run: acts::kept_and_given_back,
-    },
-    Model { name: "a gate opened after its time lets nobody pass", run: acts::opened_too_late },
-    Model { name: "whoever lost it in the middle of acts lets nobody pass", run: acts::lost },
-    Model {
-        name: "every version has one verdict, and no caller sees another",
-        run: swap::versions_come_and_go,
-    },
-    Model { name: "a version that failed does not serve again", run: swap::callers_blame_one },
-    Model { name: "one has the turn, and nobody waits for ever", run: line::candidates_come_and_go },
-    Model { name: "only what was acknowledged or seen is owned", run: rails::writes_and_answers },
+    small("no act passes late, and none is under way once it is quiet", acts::kept_and_given_back),
+    small("a gate opened after its time lets nobody pass", acts::opened_too_late),
+    small("whoever lost it in the middle of acts lets nobody pass", acts::lost),
+    small("every version has one verdict, and no caller sees another", swap::versions_come_and_go),
+    small("a version that failed does not serve again", swap::callers_blame_one),
+    small("one has the turn, and nobody waits for ever", line::candidates_come_and_go),
+    small("only what was acknowledged or seen is owned", rails::writes_and_answers),
+    whole("one holds it, and whoever follows has a higher epoch", whole::kept_and_followed),
+    whole("one of three has it, and every stand ends", whole::contended_and_cut_short),
+    whole("who is cut off loses it before another has it", whole::cut_off),
 ];
 
-/// Orders drawn with one seed.
-const PART: u64 = 2000;
+const fn small(name: &'static str, run: fn()) -> Model {
+    Model { name, run, part: 2000 }
+}
+
+/// Of the whole lease fewer are drawn: one takes twenty times as long and more.
+const WHOLE: u64 = 200;
+
+const fn whole(name: &'static str, run: fn()) -> Model {
+    Model { name, run, part: WHOLE }
+}
 
 /// Preemptions of the orders that are drawn by priorities.
 const DEPTH: usize = 4;
 
-/// Draws so many orders of all models together, on every core, from `seed` on. Answers how many were run.
+/// A lease's calls go deeper than the stack that a task has otherwise.
+const STACK: usize = 256 << 10;
+
+/// Draws so many orders of all models together, on every core, from `seed` on.
 ///
 /// # Errors
 /// The model, how it was drawn and what it showed; shuttle has printed the order.
-pub fn run(orders: u64, seed: u64) -> Result<u64, String> {
-    let models = u64::try_from(MODELS.len()).unwrap_or(u64::MAX);
-    let parts = orders.div_ceil(models * PART).next_multiple_of(2);
-    let each = PART.min(orders.div_ceil(models * parts));
+pub fn run(orders: u64, seed: u64) -> Result<Ran, String> {
+    let a_part: u64 = MODELS.iter().map(|model| model.part).sum();
+    let parts = orders.div_ceil(a_part).next_multiple_of(2);
     let tasks: Vec<_> = (0..parts).flat_map(|part| MODELS.iter().map(move |model| (model, part))).collect();
-    let (next, ran) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let (next, all, whole) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || -> Result<(), String> {
         while let Some((model, part)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            ran.fetch_add(draw(model, seed + part, each)?, Ordering::Relaxed);
+            let its = (model.part * orders).div_ceil(a_part * parts);
+            let ran = draw(model, seed + part, its)?;
+            all.fetch_add(ran, Ordering::Relaxed);
+            if model.part == WHOLE {
+                whole.fetch_add(ran, Ordering::Relaxed);
+            }
         }
         Ok(())
     };
@@ -79,7 +127,7 @@ pub fn run(orders: u64, seed: u64) -> Result<u64, String> {
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".into())))
     })?;
-    Ok(ran.into_inner())
+    Ok(Ran { all: all.into_inner(), whole: whole.into_inner() })
 }
 
 /// Runs a model in orders drawn by this seed: an even one evenly, an odd one by priorities.
@@ -88,6 +136,9 @@ fn draw(model: &Model, seed: u64, orders: u64) -> Result<u64, String> {
     config.failure_persistence = FailurePersistence::Print;
     // That weaker orders of memory are taken for the strongest.
     config.silence_warnings = true;
+    if model.part == WHOLE {
+        config.stack_size = STACK;
+    }
     let most = usize::try_from(orders).unwrap_or(usize::MAX);
     let evenly = seed.is_multiple_of(2);
     let ran = catch_unwind(AssertUnwindSafe(|| match evenly {

@@ -12,8 +12,9 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 
-#[path = "../../../host/src/gate.rs"]
-mod gate;
+mod gate {
+    include!(concat!(env!("OUT_DIR"), "/gate_under_loom.rs"));
+}
 
 use gate::Gate;
 use sync::{AtomicU64, Ordering};

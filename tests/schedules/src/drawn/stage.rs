@@ -11,7 +11,7 @@ pub(crate) mod clock {
 
     use shuttle::sync::atomic::{AtomicU64, Ordering};
 
-    pub(crate) use super::machine::Steady;
+    pub(crate) use incumbent::clock::Steady;
 
     pub(crate) struct Clock(pub(crate) AtomicU64);
 
@@ -26,25 +26,19 @@ pub(crate) mod clock {
     }
 }
 
-#[path = "../../../../host/src/clock.rs"]
-#[expect(dead_code, unreachable_pub, reason = "for its instants only")]
-mod machine;
-
 pub(crate) mod store {
-    /// As the host's, which belongs to a contract that nothing here is about.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub(crate) struct Entry {
-        pub(crate) revision: u64,
-        pub(crate) value: Vec<u8>,
-    }
+    pub(crate) use incumbent::store::Entry;
 }
 
-#[expect(dead_code, reason = "used in part")]
+pub(crate) mod lie {
+    pub(crate) use incumbent::policy::Lie;
+}
+
 pub(crate) mod gate {
     copied!("gate.rs");
 }
 
-#[expect(dead_code, unreachable_pub, reason = "used in part")]
+#[expect(dead_code, reason = "used in part")]
 pub(crate) mod rails {
     copied!("rails.rs");
 }

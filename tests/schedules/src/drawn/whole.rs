@@ -1,0 +1,294 @@
+//! The whole lease: taken, kept, renewed when asked, gated and given back while versions of the policy come and go,
+//! others act and read, and somebody else stands for it.
+
+mod host;
+mod time;
+mod wire;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use incumbent::floor::MemoryFloor;
+use incumbent::policy::Version;
+use incumbent::store::memory::Memory;
+use incumbent::store::{BucketConfig, Store as _};
+use shuttle::future::block_on;
+use shuttle::rand::{self, Rng as _, RngCore as _};
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::thread::{self, JoinHandle};
+
+use host::chance::Chance;
+use host::lease::{Ended, Event, Lease, LeaseOptions};
+use host::policy::Policy;
+use wire::Wire;
+
+const BUCKET: &str = "leases";
+const TTL: Duration = Duration::from_secs(15);
+
+/// How many acts are under way.
+#[derive(Debug, Default)]
+struct Acting(AtomicU64);
+
+impl Acting {
+    fn none(&self, when: &str) {
+        assert_eq!(self.0.load(Ordering::SeqCst), 0, "acts are under way when {when}");
+    }
+}
+
+/// A pass of a gate: begun and ended at these places in the order of everything.
+#[derive(Clone, Copy)]
+struct Pass {
+    epoch: u64,
+    begun: u64,
+    ended: u64,
+}
+
+/// What all share. Its locks are held for no step.
+struct World {
+    store: Memory,
+    policy: Policy,
+    versions: [Version; 2],
+    floor: Arc<MemoryFloor>,
+    passes: Mutex<Vec<Pass>>,
+    order: std::sync::atomic::AtomicU64,
+    over: AtomicU64,
+}
+
+/// One who stands.
+struct Candidate {
+    world: Arc<World>,
+    lease: Lease,
+    wire: Wire,
+    ends: Arc<Mutex<Vec<Event>>>,
+    /// Set once it was given back, or was lost.
+    done: AtomicU64,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let versions = incumbent_native::built_in();
+        let store = Memory::new(time::clock());
+        block_on(store.create_bucket(BUCKET, &BucketConfig { ttl: TTL, replicas: 1 })).expect("it is made");
+        Arc::new(Self {
+            store,
+            policy: Policy::of(versions[0].clone()),
+            versions,
+            floor: Arc::default(),
+            passes: Mutex::default(),
+            order: 0.into(),
+            over: AtomicU64::new(0),
+        })
+    }
+
+    fn stand(self: &Arc<Self>, name: &str) -> Arc<Candidate> {
+        let ends: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let heard = ends.clone();
+        let mut options = LeaseOptions::new("office");
+        options.instance = name.into();
+        options.floor = self.floor.clone();
+        options.clock = time::clock();
+        options.chance = Chance::seeded(rand::thread_rng().next_u64());
+        options.on_event = Arc::new(move |event| {
+            if matches!(event, Event::Taken { .. } | Event::Lost { .. } | Event::Released { .. }) {
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
+            }
+        });
+        let wire = Wire { store: self.store.clone(), acting: Arc::default(), cut: Arc::default() };
+        let lease = block_on(Lease::open(&self.policy, &wire, BUCKET, options)).expect("it may stand");
+        Arc::new(Candidate { world: self.clone(), lease, wire, ends, done: AtomicU64::new(0) })
+    }
+
+    fn next(&self) -> u64 {
+        self.order.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Time goes on until the end.
+    fn time(self: &Arc<Self>) -> JoinHandle<()> {
+        let world = self.clone();
+        thread::spawn(move || {
+            while world.over.load(Ordering::SeqCst) == 0 {
+                time::goes_on();
+                thread::yield_now();
+            }
+        })
+    }
+
+    /// Nobody passed at an epoch once somebody had passed at a higher one.
+    fn end(&self) {
+        let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        for late in passes.iter() {
+            let higher = passes.iter().find(|pass| pass.epoch > late.epoch && pass.ended < late.begun);
+            assert!(
+                higher.is_none(),
+                "two gates were open: {} passed after {:?}",
+                late.epoch,
+                higher.map(|p| p.epoch)
+            );
+        }
+    }
+}
+
+impl Candidate {
+    fn spawn(self: &Arc<Self>, body: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
+        let candidate = self.clone();
+        thread::spawn(move || body(&candidate))
+    }
+
+    fn read(&self) {
+        let done = self.done.load(Ordering::SeqCst) == 1;
+        let begun = self.world.next();
+        if let Ok(epoch) = self.lease.epoch() {
+            self.passed(Pass { epoch, begun, ended: self.world.next() });
+            assert!(!done, "passed after the end");
+        }
+    }
+
+    fn passed(&self, pass: Pass) {
+        self.world.passes.lock().unwrap_or_else(PoisonError::into_inner).push(pass);
+    }
+
+    /// One act, under a permit.
+    fn act(&self) {
+        let done = self.done.load(Ordering::SeqCst) == 1;
+        let begun = self.world.next();
+        let Ok(permit) = self.lease.permit() else { return };
+        let ended = self.world.next();
+        assert!(!done, "a permit after the end");
+        self.wire.acting.0.fetch_add(1, Ordering::SeqCst);
+        if let Ok(epoch) = permit.epoch() {
+            self.passed(Pass { epoch, begun, ended });
+        }
+        self.wire.acting.0.fetch_sub(1, Ordering::SeqCst);
+        drop(permit);
+    }
+
+    fn give_back(&self) {
+        block_on(self.lease.release());
+        self.done.store(1, Ordering::SeqCst);
+        self.read();
+        self.act();
+    }
+
+    /// It ended, once, and says how.
+    fn check(&self) {
+        block_on(self.lease.lost());
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let told: Vec<_> = ends.iter().filter(|event| !matches!(event, Event::Taken { .. })).collect();
+        let taken = ends.len() - told.len();
+        match (self.lease.ended(), told.as_slice()) {
+            (Some(Ended::Lost(_)), [Event::Lost { .. }]) => assert_eq!(taken, 1),
+            (Some(Ended::GivenBack), [Event::Released { .. }]) => assert_eq!(taken, 1),
+            (Some(Ended::GivenBack), []) => assert_eq!(taken, 0),
+            (ended, told) => panic!("{ended:?}, but {told:?} was told"),
+        }
+    }
+}
+
+/// Within so many seconds of everybody's time.
+fn later<T>(seconds: u64, what: impl FnOnce() -> T) -> T {
+    let pause = Duration::from_millis(rand::thread_rng().gen_range(0..=seconds * 1000));
+    block_on(time::sleep(pause));
+    what()
+}
+
+fn everybody(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("what it saw holds");
+    }
+}
+
+/// Alice holds it: she is read, acts, is told to renew and to give it back, all at once, while the policy is swapped and
+/// time goes on. Bob waits for it, acts, and gives it back.
+pub(super) fn kept_and_followed() {
+    let world = World::new();
+    let time = world.time();
+    let [alice, bob] = ["alice", "bob"].map(|name| world.stand(name));
+    let first = block_on(alice.lease.take()).ok();
+    let swapper = world.clone();
+    let threads = [
+        alice.spawn(|alice| (0..4).for_each(|_| later(3, || alice.read()))),
+        alice.spawn(|alice| (0..4).for_each(|_| later(6, || alice.read()))),
+        alice.spawn(|alice| (0..3).for_each(|_| later(4, || alice.act()))),
+        alice.spawn(|alice| later(4, || drop(block_on(alice.lease.renew())))),
+        alice.spawn(|alice| later(12, || alice.give_back())),
+        bob.spawn(move |bob| {
+            let second = block_on(bob.lease.take()).ok();
+            assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
+            bob.act();
+            later(3, || bob.read());
+            bob.give_back();
+        }),
+        thread::spawn(move || {
+            for version in swapper.versions.iter().rev() {
+                later(4, || swapper.policy.swap(version.clone()));
+            }
+        }),
+    ];
+    everybody(threads);
+    alice.check();
+    bob.check();
+    world.over.store(1, Ordering::SeqCst);
+    everybody([time]);
+    world.end();
+}
+
+/// Three stand for it at once: one is told to give it back before she may have it, one tries and goes, one waits.
+pub(super) fn contended_and_cut_short() {
+    let world = World::new();
+    let time = world.time();
+    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| world.stand(name));
+    let threads = [
+        alice.spawn(|alice| {
+            let _ = block_on(alice.lease.take());
+            alice.act();
+        }),
+        alice.spawn(|alice| later(4, || alice.give_back())),
+        alice.spawn(|alice| (0..3).for_each(|_| later(2, || alice.read()))),
+        bob.spawn(|bob| {
+            let _ = block_on(bob.lease.try_take());
+            bob.act();
+            bob.give_back();
+        }),
+        carol.spawn(|carol| {
+            let _ = block_on(carol.lease.take());
+            carol.read();
+            carol.act();
+            carol.give_back();
+        }),
+    ];
+    everybody(threads);
+    for candidate in [alice, bob, carol] {
+        candidate.check();
+    }
+    world.over.store(1, Ordering::SeqCst);
+    everybody([time]);
+    world.end();
+}
+
+/// Alice holds it and is cut off from the store for a while, and goes on acting for as long as she may; bob waits for it,
+/// acts, and gives it back.
+pub(super) fn cut_off() {
+    let world = World::new();
+    let time = world.time();
+    let [alice, bob] = ["alice", "bob"].map(|name| world.stand(name));
+    let first = block_on(alice.lease.take()).ok();
+    let threads = [
+        alice.spawn(|alice| later(6, || alice.wire.cut(TTL * 2))),
+        alice.spawn(|alice| (0..12).for_each(|_| later(3, || alice.read()))),
+        alice.spawn(|alice| (0..6).for_each(|_| later(6, || alice.act()))),
+        bob.spawn(move |bob| {
+            let second = block_on(bob.lease.take()).ok();
+            assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
+            bob.act();
+            later(3, || bob.read());
+            bob.give_back();
+        }),
+    ];
+    everybody(threads);
+    alice.give_back();
+    alice.check();
+    bob.check();
+    world.over.store(1, Ordering::SeqCst);
+    everybody([time]);
+    world.end();
+}
