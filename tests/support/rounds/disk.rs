@@ -20,10 +20,13 @@ const MAY_MOUNT: &str = "INCUMBENT_MAY_MOUNT";
 /// What is written to fill it up.
 const FILLING: &str = "filling";
 
-/// Become this program once more, with these arguments, where it may mount what nobody else sees. Comes back where it
+/// Become this program once more, with the same arguments, where it may mount what nobody else sees. Comes back where it
 /// may already, and where the machine lets nobody.
 pub fn become_one_who_may_mount() {
     let Ok(program) = std::env::current_exe() else { return };
+    if may_mount() {
+        return;
+    }
     // Root's way, and everybody's.
     for options in [&["--mount"][..], &["--mount", "--user", "--map-root-user"]] {
         let apart = |command: &OsStr| {
@@ -31,13 +34,10 @@ pub fn become_one_who_may_mount() {
             unshare.args(options).arg("--").arg(command);
             unshare
         };
-        if may_mount() {
-            return;
-        }
-        let tried =
-            apart("mount".as_ref()).args(["-t", "tmpfs", "none", "/tmp"]).stderr(Stdio::null()).status();
-        if tried.is_ok_and(|status| status.success()) {
-            // It comes back only if it fails, and then nothing is mounted.
+        let mut mount = apart("mount".as_ref());
+        mount.args(["-t", "tmpfs", "none", "/tmp"]).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            // Comes back only where it fails.
             let _ = apart(program.as_os_str()).args(std::env::args_os().skip(1)).env(MAY_MOUNT, "1").exec();
         }
     }

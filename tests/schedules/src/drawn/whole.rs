@@ -60,7 +60,7 @@ struct Candidate {
     lease: Lease,
     wire: Wire,
     ends: Arc<Mutex<Vec<Event>>>,
-    /// Set once it was given back, or was lost.
+    /// Set once it is over for whoever told it to end.
     done: AtomicU64,
 }
 
@@ -113,8 +113,10 @@ impl World {
         })
     }
 
-    /// Nobody passed at an epoch once somebody had passed at a higher one.
-    fn end(&self) {
+    /// Time stops. Nobody has passed at an epoch once somebody had passed at a higher one.
+    fn end(&self, time: JoinHandle<()>) {
+        self.over.store(1, Ordering::SeqCst);
+        everybody([time]);
         let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
         for late in passes.iter() {
             let higher = passes.iter().find(|pass| pass.epoch > late.epoch && pass.ended < late.begun);
@@ -184,6 +186,15 @@ impl Candidate {
     }
 }
 
+/// What bob does: waits for it until he has it, acts, and gives it back. Nobody had it at his epoch or above.
+fn follow(bob: &Candidate, first: Option<u64>) {
+    let second = block_on(bob.lease.take()).ok();
+    assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
+    bob.act();
+    later(3, || bob.read());
+    bob.give_back();
+}
+
 /// Within so many seconds of everybody's time.
 fn later<T>(seconds: u64, what: impl FnOnce() -> T) -> T {
     let pause = Duration::from_millis(rand::thread_rng().gen_range(0..=seconds * 1000));
@@ -211,13 +222,7 @@ pub(super) fn kept_and_followed() {
         alice.spawn(|alice| (0..3).for_each(|_| later(4, || alice.act()))),
         alice.spawn(|alice| later(4, || drop(block_on(alice.lease.renew())))),
         alice.spawn(|alice| later(12, || alice.give_back())),
-        bob.spawn(move |bob| {
-            let second = block_on(bob.lease.take()).ok();
-            assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
-            bob.act();
-            later(3, || bob.read());
-            bob.give_back();
-        }),
+        bob.spawn(move |bob| follow(bob, first)),
         thread::spawn(move || {
             for version in swapper.versions.iter().rev() {
                 later(4, || swapper.policy.swap(version.clone()));
@@ -227,9 +232,7 @@ pub(super) fn kept_and_followed() {
     everybody(threads);
     alice.check();
     bob.check();
-    world.over.store(1, Ordering::SeqCst);
-    everybody([time]);
-    world.end();
+    world.end(time);
 }
 
 /// Three stand for it at once: one is told to give it back before she may have it, one tries and goes, one waits.
@@ -260,9 +263,7 @@ pub(super) fn contended_and_cut_short() {
     for candidate in [alice, bob, carol] {
         candidate.check();
     }
-    world.over.store(1, Ordering::SeqCst);
-    everybody([time]);
-    world.end();
+    world.end(time);
 }
 
 /// Alice holds it and is cut off from the store for a while, and goes on acting for as long as she may; bob waits for it,
@@ -276,19 +277,11 @@ pub(super) fn cut_off() {
         alice.spawn(|alice| later(6, || alice.wire.cut(TTL * 2))),
         alice.spawn(|alice| (0..12).for_each(|_| later(3, || alice.read()))),
         alice.spawn(|alice| (0..6).for_each(|_| later(6, || alice.act()))),
-        bob.spawn(move |bob| {
-            let second = block_on(bob.lease.take()).ok();
-            assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
-            bob.act();
-            later(3, || bob.read());
-            bob.give_back();
-        }),
+        bob.spawn(move |bob| follow(bob, first)),
     ];
     everybody(threads);
     alice.give_back();
     alice.check();
     bob.check();
-    world.over.store(1, Ordering::SeqCst);
-    everybody([time]);
-    world.end();
+    world.end(time);
 }
