@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use incumbent::Lease;
@@ -10,7 +11,7 @@ use incumbent::floor::{FileFloor, Floor, MemoryFloor};
 use incumbent::lease::{Event, LeaseError};
 use incumbent::store::{Fault, Reading, Write};
 use incumbent_tests::faulty::{Fate, Kind};
-use incumbent_tests::world::{LEASE, POLL, TTL, World};
+use incumbent_tests::world::{LEASE, MARGIN, POLL, TTL, World};
 use tokio::task::JoinHandle;
 
 /// Where the revisions are moved from a small floor: the second multiple of the stride, 2³².
@@ -22,6 +23,8 @@ struct Watchful {
     kept: MemoryFloor,
     unreadable: AtomicBool,
     unwritable: AtomicBool,
+    /// How long the next raise takes.
+    stalls: Mutex<Duration>,
     lease: Mutex<Weak<Lease>>,
     /// Each epoch it was raised to, and whether the gate was open then.
     raised: Mutex<Vec<(u64, bool)>>,
@@ -42,8 +45,25 @@ impl Floor for Watchful {
         if self.unwritable.load(Ordering::Relaxed) {
             return Err(io::Error::other("the disk is full"));
         }
+        let stalls = std::mem::take(&mut *self.stalls.lock().expect("free"));
+        tokio::time::sleep(stalls).await;
         self.kept.raise(epoch).await
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn take_that_stood_still_past_its_time_opens_no_gate_and_is_tried_again() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let floor = Arc::new(Watchful { stalls: (TTL - MARGIN).into(), ..Watchful::default() });
+    let alice = world.stand_with("alice", |options| options.floor = floor.clone()).await?;
+
+    let (epoch, _) = world.until(TTL * 3, alice.lease.take()).await;
+
+    let taken = epoch?;
+    let raised = floor.raised.lock().expect("free").clone();
+    assert!(matches!(raised.as_slice(), [(first, _), (second, _)] if first < second && *second == taken));
+    assert!(alice.lease.held());
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,7 +137,7 @@ async fn the_time_on_the_way_to_the_first_look_does_not_count_for_a_clearing() -
         let clock = world.clock.clone();
         tokio::spawn(async move { clear(policy().await, &slow, &clock, LEASE).await })
     };
-    // Written just before the look arrives, over the record of a holder.
+    // Written just before the look arrives, as if over a holder's record.
     world.pass(TTL / 2 - RENEW / 2).await;
     bucket.create(LEASE, b"garbage").await?;
 

@@ -27,7 +27,7 @@ fn set_up() -> Result<(i32, String, String)> {
     program(folder.path(), "apt-get", &format!("echo \"$@\" >> {}", installed.display()))?;
     let path = std::env::var("PATH").context("there is a PATH")?;
     let mut script = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("setup.sh"));
-    script.arg("build").env("PATH", format!("{}:{path}", folder.path().display()));
+    script.arg("build").env("LC_ALL", "C").env("PATH", format!("{}:{path}", folder.path().display()));
     let (code, out, err) = output(&mut script)?;
     Ok((code, out + &err, fs::read_to_string(installed)?))
 }

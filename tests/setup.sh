@@ -45,7 +45,7 @@ wasm_target() {
         rustup set auto-install disable
     fi
     local libraries
-    libraries=$(rustc --print target-libdir --target wasm32-unknown-unknown)
+    libraries=$(rustc --print target-libdir --target wasm32-unknown-unknown) || libraries=
     if compgen -G "$libraries/libcore-*.rlib" >/dev/null || debian_wasm; then
         return
     fi
@@ -55,13 +55,15 @@ wasm_target() {
     can_install || fail "no wasm32-unknown-unknown target; run 'rustup target add wasm32-unknown-unknown'," \
         "or on Debian install rustc-web, cargo-web and rust-web-src"
     say "installing the distribution's compiler for wasm32"
-    install rustc-web cargo-web rust-web-src
+    install rustc-web cargo-web rust-web-src || fail "no package brings a compiler for wasm32 here;" \
+        "run 'rustup target add wasm32-unknown-unknown' where rustup reaches its servers"
     debian_wasm || fail "rustc-web is installed, but brings no library sources; see 'dpkg -L rust-web-src'"
 }
 
 # Whether the distribution's compiler is there, with the sources of the libraries that it is to build.
 debian_wasm() {
-    [ -x /usr/bin/rustc ] && [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/core" ]
+    [ -x /usr/bin/cargo ] && [ -x /usr/bin/rustc ] &&
+        [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/core" ]
 }
 
 # Whether this nats-server starts and is new enough: older ones lost streams when they were killed.

@@ -66,6 +66,8 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
     }
     let sum = |of: fn(&Report) -> u64| tally.counted.iter().map(of).sum::<u64>();
     let of_kind = |kind: &Kind| tally.counted.iter().filter(|report| report.order.kind == *kind).count();
+    let full = tally.counted.iter().filter(|report| (report.order.kind, report.order.fault) == small_disk);
+    let full = full.count() as u64;
     let places = Kind::ALL.map(|kind| format!("{kind} {}", of_kind(&kind))).join(", ");
     let (reached, goal) = (tally.counted.len() as u64, count as u64);
     let figures = vec![
@@ -80,6 +82,7 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
         Figure::at_least("passes of the gate", sum(|report| report.sweep.passes), 200 * goal),
         Figure::none("rounds that broke off", tally.broken_off.len() as u64),
         Figure::told("rounds whose fault did not hit, played again", grouped(tally.uncounted.len() as u64)),
+        Figure::told("rounds of a file on a full disk of its own", grouped(full)),
         Figure::told(
             "acts begun in time that ended under the next holder",
             grouped(sum(|report| report.sweep.under_way)),

@@ -27,6 +27,7 @@ fn run(budget: Budget) -> anyhow::Result<Outcome> {
             goal,
         ),
         Figure::told("of these, of the whole lease", grouped(drawn.whole)),
+        Figure::at_least("of those, in which one held it after another", drawn.followed, drawn.whole / 2),
     ];
     Ok(Outcome { figures, seeds: format!("from {SEED}") })
 }

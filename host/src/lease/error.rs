@@ -37,7 +37,7 @@ pub enum LeaseError {
     #[error("{0}")]
     Unsure(Fault),
     /// A try took longer than the record would have been good for.
-    #[error("the store did not answer within the time that a record is good for")]
+    #[error("it took longer than a record is good for")]
     TooSlow,
     /// The highest epoch issued cannot be read, so none can be issued that is surely higher.
     #[error("the highest epoch issued cannot be read: {0}")]

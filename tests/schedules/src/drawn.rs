@@ -1,5 +1,5 @@
-//! Orders drawn by a seed, with shuttle: each step between two uses of a lock, a counter or the clock may be followed by
-//! another thread's. Half of them are drawn evenly, half by priorities, which finds what takes few preemptions.
+//! Orders drawn by a seed, with shuttle: each step between two uses of a lock or a counter may be followed by another
+//! thread's. Half of them are drawn evenly, half by priorities, which finds what takes few preemptions.
 //!
 //! The sources are the host's (`build.rs`); what they stand on is in `stage`, and for the lease with everything in it in
 //! `whole`. A call of one of tokio's primitives is a part of the step that it is in. The memory is sequentially consistent
@@ -67,6 +67,8 @@ pub struct Ran {
     pub all: u64,
     /// Of the whole lease.
     pub whole: u64,
+    /// Of those, in how many one held it after another.
+    pub followed: u64,
 }
 
 /// Every model.
@@ -94,7 +96,7 @@ const fn whole(name: &'static str, run: fn()) -> Model {
     Model { name, run, part: WHOLE }
 }
 
-/// Preemptions of the orders that are drawn by priorities.
+/// Of the orders that are drawn by priorities: one more than their preemptions.
 const DEPTH: usize = 4;
 
 /// A lease's calls go deeper than the stack that a task has otherwise.
@@ -108,14 +110,15 @@ pub fn run(orders: u64, seed: u64) -> Result<Ran, String> {
     let a_part: u64 = MODELS.iter().map(|model| model.part).sum();
     let parts = orders.div_ceil(a_part).next_multiple_of(2);
     let tasks: Vec<_> = (0..parts).flat_map(|part| MODELS.iter().map(move |model| (model, part))).collect();
-    let (next, all, whole) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (next, all, ran_whole) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    whole::FOLLOWED.store(0, Ordering::Relaxed);
     let work = || -> Result<(), String> {
         while let Some((model, part)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let its = (model.part * orders).div_ceil(a_part * parts);
             let ran = draw(model, seed + part, its)?;
             all.fetch_add(ran, Ordering::Relaxed);
             if model.part == WHOLE {
-                whole.fetch_add(ran, Ordering::Relaxed);
+                ran_whole.fetch_add(ran, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -127,7 +130,8 @@ pub fn run(orders: u64, seed: u64) -> Result<Ran, String> {
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".into())))
     })?;
-    Ok(Ran { all: all.into_inner(), whole: whole.into_inner() })
+    let followed = whole::FOLLOWED.swap(0, Ordering::Relaxed);
+    Ok(Ran { all: all.into_inner(), whole: ran_whole.into_inner(), followed })
 }
 
 /// Runs a model in orders drawn by this seed: an even one evenly, an odd one by priorities.

@@ -24,7 +24,7 @@ pub enum Fate {
     Hangs,
     /// It is held back on its way until [`Line::deliver`], whether or not anybody still waits for the answer.
     HeldBack,
-    /// It arrives after this long.
+    /// A read arrives after this long.
     Slow(Duration),
 }
 
@@ -181,13 +181,8 @@ impl Line {
         let index = self.faulty.note(&op);
         self.turns().await;
         let lost = || Err(Fault::Unknown(format!("no answer to a {:?}", op.kind)));
-        let fate = self.fate(op.kind);
-        if let Some(Fate::Slow(time)) = fate {
-            self.hit();
-            tokio::time::sleep(time).await;
-        }
-        match fate {
-            None | Some(Fate::Slow(_)) => {
+        match self.fate(op.kind) {
+            None => {
                 let answer = self.faulty.apply(&op).await;
                 self.faulty.won(index, &answer);
                 self.turns().await;
@@ -218,6 +213,7 @@ impl Line {
                 self.hit();
                 answered.await.unwrap_or(lost)
             }
+            Some(Fate::Slow(_)) => unreachable!("a write is held back"),
         }
     }
 }
@@ -316,11 +312,7 @@ impl Bucket for LineBucket {
         match fate {
             Fate::Fails(fault) => Err(fault),
             Fate::Hangs => Ok(Box::new(Deaf)),
-            Fate::AnswerLost | Fate::RequestLost | Fate::HeldBack => Ok(Box::new(Ended)),
-            Fate::Slow(time) => {
-                tokio::time::sleep(time).await;
-                self.line.faulty.bare().await?.watch(key).await
-            }
+            Fate::AnswerLost | Fate::RequestLost | Fate::HeldBack | Fate::Slow(_) => Ok(Box::new(Ended)),
         }
     }
 }

@@ -11,10 +11,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use rusqlite::Connection;
 
-/// Room for a file of leases, its log and a floor, and little else.
-const SIZE: &str = "1m";
+use super::site::PATIENCE;
 
-/// Set for a process that may mount what nobody else sees.
+/// Room for a file of leases, a floor, and the log, which is cut at 4 MiB.
+const SIZE: &str = "8m";
+
+/// Set for a process that may mount what nobody else sees: the mount namespace of whoever started it.
 const MAY_MOUNT: &str = "INCUMBENT_MAY_MOUNT";
 
 /// What is written to fill it up.
@@ -23,7 +25,7 @@ const FILLING: &str = "filling";
 /// Become this program once more, with the same arguments, where it may mount what nobody else sees. Comes back where it
 /// may already, and where the machine lets nobody.
 pub fn become_one_who_may_mount() {
-    let Ok(program) = std::env::current_exe() else { return };
+    let (Ok(program), Some(outside)) = (std::env::current_exe(), namespace()) else { return };
     if may_mount() {
         return;
     }
@@ -38,7 +40,8 @@ pub fn become_one_who_may_mount() {
         mount.args(["-t", "tmpfs", "none", "/tmp"]).stderr(Stdio::null());
         if mount.status().is_ok_and(|status| status.success()) {
             // Comes back only where it fails.
-            let _ = apart(program.as_os_str()).args(std::env::args_os().skip(1)).env(MAY_MOUNT, "1").exec();
+            let _ =
+                apart(program.as_os_str()).args(std::env::args_os().skip(1)).env(MAY_MOUNT, &outside).exec();
         }
     }
 }
@@ -46,7 +49,12 @@ pub fn become_one_who_may_mount() {
 /// Whether this process may mount.
 #[must_use]
 pub fn may_mount() -> bool {
-    std::env::var_os(MAY_MOUNT).is_some()
+    std::env::var_os(MAY_MOUNT).is_some_and(|outside| namespace().is_some_and(|here| here != *outside))
+}
+
+/// The mount namespace of this process.
+fn namespace() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/ns/mnt").ok()
 }
 
 /// The disk; unmounted when dropped.
@@ -78,8 +86,11 @@ impl Disk {
     pub(super) fn fill(&self, database: &Path) -> Result<()> {
         let database = Connection::open(database)?;
         // What is written next would find room in the log.
-        let cut_log = || database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        cut_log().context("its log cannot be cut")?;
+        database.busy_timeout(PATIENCE)?;
+        let cut_log =
+            || database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        let busy = cut_log().context("its log cannot be cut")?;
+        ensure!(!busy, "its log is never free to be cut");
         let mut filling = File::create(self.0.join(FILLING))?;
         fill_up(&mut filling)?;
         // What was written since; the file itself may want to grow for it, and cannot.

@@ -55,15 +55,16 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
             on_line(site, holder, fault, any, chance).await
         }
         Fault::DiskFull => {
-            full(site, true).await?;
             // A renewal is due meanwhile.
-            tokio::time::sleep(any.max(TTL / 2)).await;
+            let time = any.max(TTL / 2);
+            full(site, true).await?;
+            tokio::time::sleep(time).await;
             full(site, false).await?;
             site.read()?;
             // Whoever holds or stands says what the store answered.
             let says = if site.disk.is_some() { "is full" } else { "maximum bytes" };
             let mut told = site.holders.iter().filter_map(|holder| holder.log.said(since, says));
-            Ok(told.next().map(|told| format!("for {any:?}: {told}")))
+            Ok(told.next().map(|told| format!("for {time:?}: {told}")))
         }
         Fault::StepDown
         | Fault::KillLeader

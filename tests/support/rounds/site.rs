@@ -145,26 +145,27 @@ impl Site {
     pub async fn make_bucket(&self) -> Result<()> {
         let replicas = if matches!(self.ground, Ground::Cluster(_)) { MEMBERS } else { 1 };
         let config = BucketConfig { ttl: TTL, replicas };
-        let make = async || {
+        patiently("the bucket is not made", async || {
             self.store().await?.create_bucket(BUCKET, &config).await?;
-            Ok::<_, anyhow::Error>(())
-        };
-        let deadline = Instant::now() + PATIENCE;
-        while let Err(why) = make().await {
-            ensure!(Instant::now() < deadline, "the bucket cannot be made within {PATIENCE:?}: {why:#}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     /// A key that was held and given back: the first holder need not wait until it is surely free.
     async fn give_back(&self) -> Result<()> {
-        let bucket = self.store().await?.bucket(BUCKET).await?;
-        let Write::Written(revision) = bucket.create(LEASE, b"nobody").await? else {
-            bail!("somebody is there already")
-        };
-        bucket.delete(LEASE, revision, None).await?;
-        Ok(())
+        patiently("no key is given back", async || {
+            let bucket = self.store().await?.bucket(BUCKET).await?;
+            let revision = match bucket.create(LEASE, b"nobody").await? {
+                Write::Written(revision) => revision,
+                // By the try before, unheard.
+                Write::Stale(Some(entry)) => entry.revision,
+                Write::Stale(None) => bail!("a key is there and is not"),
+            };
+            bucket.delete(LEASE, revision, None).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// One more holder, by lines of its own. Answers its place among the holders.
@@ -414,6 +415,16 @@ impl Drop for Standing {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Until it is done, for [`PATIENCE`]: a cluster that has just come up may be choosing a leader.
+async fn patiently(trouble: &str, act: impl AsyncFn() -> Result<()>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(why) = act().await {
+        ensure!(Instant::now() < deadline, "{trouble} within {PATIENCE:?}: {why:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
 
 /// The machine's steady clock, nanoseconds.

@@ -11,19 +11,25 @@ use std::time::Duration;
 use incumbent::floor::MemoryFloor;
 use incumbent::policy::Version;
 use incumbent::store::memory::Memory;
-use incumbent::store::{BucketConfig, Store as _};
+use incumbent::store::{BucketConfig, Reading, Store as _};
 use shuttle::future::block_on;
 use shuttle::rand::{self, Rng as _, RngCore as _};
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
 use host::chance::Chance;
-use host::lease::{Ended, Event, Lease, LeaseOptions};
+use host::lease::{Ended, Event, Lease, LeaseOptions, Released};
 use host::policy::Policy;
 use wire::Wire;
 
 const BUCKET: &str = "leases";
+const LEASE: &str = "office";
 const TTL: Duration = Duration::from_secs(15);
+/// For how long a record lets one act, from its sending: the ttl less the margin.
+const VALIDITY: Duration = Duration::from_secs(12);
+
+/// In how many orders one held it after another.
+pub(super) static FOLLOWED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// How many acts are under way.
 #[derive(Debug, Default)]
@@ -36,8 +42,9 @@ impl Acting {
 }
 
 /// A pass of a gate: begun and ended at these places in the order of everything.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug)]
 struct Pass {
+    who: String,
     epoch: u64,
     begun: u64,
     ended: u64,
@@ -83,7 +90,7 @@ impl World {
     fn stand(self: &Arc<Self>, name: &str) -> Arc<Candidate> {
         let ends: Arc<Mutex<Vec<Event>>> = Arc::default();
         let heard = ends.clone();
-        let mut options = LeaseOptions::new("office");
+        let mut options = LeaseOptions::new(LEASE);
         options.instance = name.into();
         options.floor = self.floor.clone();
         options.clock = time::clock();
@@ -93,7 +100,12 @@ impl World {
                 heard.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
             }
         });
-        let wire = Wire { store: self.store.clone(), acting: Arc::default(), cut: Arc::default() };
+        let wire = Wire {
+            store: self.store.clone(),
+            acting: Arc::default(),
+            cut: Arc::default(),
+            allowed: Arc::default(),
+        };
         let lease = block_on(Lease::open(&self.policy, &wire, BUCKET, options)).expect("it may stand");
         Arc::new(Candidate { world: self.clone(), lease, wire, ends, done: AtomicU64::new(0) })
     }
@@ -119,13 +131,15 @@ impl World {
         everybody([time]);
         let passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
         for late in passes.iter() {
-            let higher = passes.iter().find(|pass| pass.epoch > late.epoch && pass.ended < late.begun);
-            assert!(
-                higher.is_none(),
-                "two gates were open: {} passed after {:?}",
-                late.epoch,
-                higher.map(|p| p.epoch)
-            );
+            let other = passes.iter().find(|pass| {
+                pass.epoch > late.epoch && pass.ended < late.begun
+                    || pass.epoch == late.epoch && pass.who != late.who
+            });
+            assert!(other.is_none(), "two gates were open: {late:?} after {other:?}");
+        }
+        let holders = |pass: &Pass| passes.first().is_some_and(|first| first.who != pass.who);
+        if passes.iter().any(holders) {
+            FOLLOWED.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -136,39 +150,47 @@ impl Candidate {
         thread::spawn(move || body(&candidate))
     }
 
-    fn read(&self) {
+    /// Asks a gate. What it answers is noted, and must be of this tenure, and in its time.
+    fn ask<T>(&self, gate: impl FnOnce() -> Option<T>, epoch: impl FnOnce(&T) -> Option<u64>) -> Option<T> {
         let done = self.done.load(Ordering::SeqCst) == 1;
-        let begun = self.world.next();
-        if let Ok(epoch) = self.lease.epoch() {
-            self.passed(Pass { epoch, begun, ended: self.world.next() });
-            assert!(!done, "passed after the end");
+        let (begun, at) = (self.world.next(), time::clock().now().0);
+        let passed = gate()?;
+        let ended = self.world.next();
+        assert!(!done, "passed after the end");
+        assert!(at < self.wire.allowed.load(Ordering::Relaxed), "passed after its time");
+        if let Some(epoch) = epoch(&passed) {
+            let pass = Pass { who: self.lease.identity().instance.clone(), epoch, begun, ended };
+            self.world.passes.lock().unwrap_or_else(PoisonError::into_inner).push(pass);
         }
+        Some(passed)
     }
 
-    fn passed(&self, pass: Pass) {
-        self.world.passes.lock().unwrap_or_else(PoisonError::into_inner).push(pass);
+    fn read(&self) {
+        self.ask(|| self.lease.epoch().ok(), |epoch| Some(*epoch));
     }
 
     /// One act, under a permit.
     fn act(&self) {
-        let done = self.done.load(Ordering::SeqCst) == 1;
-        let begun = self.world.next();
-        let Ok(permit) = self.lease.permit() else { return };
-        let ended = self.world.next();
-        assert!(!done, "a permit after the end");
+        let Some(permit) = self.ask(|| self.lease.permit().ok(), |_| None) else { return };
         self.wire.acting.0.fetch_add(1, Ordering::SeqCst);
-        if let Ok(epoch) = permit.epoch() {
-            self.passed(Pass { epoch, begun, ended });
-        }
+        self.ask(|| permit.epoch().ok(), |epoch| Some(*epoch));
         self.wire.acting.0.fetch_sub(1, Ordering::SeqCst);
         drop(permit);
     }
 
     fn give_back(&self) {
-        block_on(self.lease.release());
+        let released = block_on(self.lease.release());
         self.done.store(1, Ordering::SeqCst);
         self.read();
         self.act();
+        if released == Released::GivenBack {
+            let bucket = block_on(self.world.store.bucket(BUCKET)).expect("it is there");
+            let holder = self.lease.identity().instance.as_bytes();
+            if let Ok(Reading::Found(entry)) = block_on(bucket.get(LEASE)) {
+                let is_own = entry.value.windows(holder.len()).any(|part| part == holder);
+                assert!(!is_own, "its record is there still");
+            }
+        }
     }
 
     /// It ended, once, and says how.
@@ -186,11 +208,13 @@ impl Candidate {
     }
 }
 
-/// What bob does: waits for it until he has it, acts, and gives it back. Nobody had it at his epoch or above.
-fn follow(bob: &Candidate, first: Option<u64>) {
+/// What bob does: waits for it until he has it, acts, and gives it back. Nobody had it at his epoch or above, and alice
+/// passes no more.
+fn follow(bob: &Candidate, alice: &Candidate, first: Option<u64>) {
     let second = block_on(bob.lease.take()).ok();
     assert!(second.is_none() || second > first, "{second:?} was issued after {first:?}");
     bob.act();
+    alice.read();
     later(3, || bob.read());
     bob.give_back();
 }
@@ -222,7 +246,10 @@ pub(super) fn kept_and_followed() {
         alice.spawn(|alice| (0..3).for_each(|_| later(4, || alice.act()))),
         alice.spawn(|alice| later(4, || drop(block_on(alice.lease.renew())))),
         alice.spawn(|alice| later(12, || alice.give_back())),
-        bob.spawn(move |bob| follow(bob, first)),
+        bob.spawn({
+            let alice = alice.clone();
+            move |bob| follow(bob, &alice, first)
+        }),
         thread::spawn(move || {
             for version in swapper.versions.iter().rev() {
                 later(4, || swapper.policy.swap(version.clone()));
@@ -277,7 +304,10 @@ pub(super) fn cut_off() {
         alice.spawn(|alice| later(6, || alice.wire.cut(TTL * 2))),
         alice.spawn(|alice| (0..12).for_each(|_| later(3, || alice.read()))),
         alice.spawn(|alice| (0..6).for_each(|_| later(6, || alice.act()))),
-        bob.spawn(move |bob| follow(bob, first)),
+        bob.spawn({
+            let alice = alice.clone();
+            move |bob| follow(bob, &alice, first)
+        }),
     ];
     everybody(threads);
     alice.give_back();

@@ -1,5 +1,5 @@
-//! Time as the model moves it: everybody's, a little at a time, and now and then to the next sleeper's hour at once. It
-//! goes on between any two steps, so whatever is done may take long.
+//! Time as the model moves it: everybody's, a little at a time, and now and then to the next sleeper's hour at once. That
+//! is a step like any other, so what others do takes as long as the order that was drawn lets it.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -14,7 +14,10 @@ shuttle::lazy_static! {
     static ref TIME: Time = Time {
         clock: Clock::by_hand(START),
         sleepers: Mutex::default(),
-        pace: Duration::from_millis(rand::thread_rng().gen_range(1..=20) * 10),
+        pace: match rand::thread_rng().gen_ratio(1, 8) {
+            true => Duration::from_millis(rand::thread_rng().gen_range(200..=1000)),
+            false => Duration::from_millis(rand::thread_rng().gen_range(10..=200)),
+        },
     };
 }
 

@@ -15,7 +15,7 @@ use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{self, Rng as _};
 use tokio::sync::oneshot;
 
-use super::{Acting, time};
+use super::{Acting, VALIDITY, time};
 
 /// Of so many answers to a write, one is lost.
 const LOST: u32 = 6;
@@ -27,6 +27,8 @@ pub(super) struct Wire {
     pub(super) acting: Arc<Acting>,
     /// Until when it is cut, nanoseconds.
     pub(super) cut: Arc<AtomicU64>,
+    /// Until when a record that landed lets whoever is at this end act, nanoseconds.
+    pub(super) allowed: Arc<AtomicU64>,
 }
 
 /// A bucket at the end of it.
@@ -70,7 +72,15 @@ impl Wire {
         &self,
         call: impl Future<Output = Result<Write, Fault>> + Send + 'static,
     ) -> Result<Write, Fault> {
-        match self.on_its_way(call).await {
+        let (until, allowed) = (time::clock().now().plus(VALIDITY).0, self.allowed.clone());
+        let landed = async move {
+            let answer = call.await;
+            if matches!(answer, Ok(Write::Written(_))) {
+                allowed.fetch_max(until, Ordering::Relaxed);
+            }
+            answer
+        };
+        match self.on_its_way(landed).await {
             Some(answer) if !rand::thread_rng().gen_ratio(1, LOST) => answer,
             _ => Err(Fault::Unknown("the answer was lost".into())),
         }
