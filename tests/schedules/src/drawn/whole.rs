@@ -125,7 +125,7 @@ impl World {
         })
     }
 
-    /// Time stops. Nobody has passed at an epoch once somebody had passed at a higher one.
+    /// Time stops. Nobody has passed at an epoch once somebody had passed at a higher one, and no two at the same.
     fn end(&self, time: JoinHandle<()>) {
         self.over.store(1, Ordering::SeqCst);
         everybody([time]);
@@ -150,7 +150,7 @@ impl Candidate {
         thread::spawn(move || body(&candidate))
     }
 
-    /// Asks a gate. What it answers is noted, and must be of this tenure, and in its time.
+    /// Asks a gate. A pass is noted, and must be before the end and in its time.
     fn ask<T>(&self, gate: impl FnOnce() -> Option<T>, epoch: impl FnOnce(&T) -> Option<u64>) -> Option<T> {
         let done = self.done.load(Ordering::SeqCst) == 1;
         let (begun, at) = (self.world.next(), time::clock().now().0);
