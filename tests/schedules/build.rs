@@ -29,6 +29,7 @@ const SHARED: &[(&str, Part)] = &[
 /// The lease with everything in it.
 const WHOLE: &[(&str, Part)] = &[
     ("chance.rs", Part::All),
+    ("digest.rs", Part::All),
     ("imports.rs", Part::Without("/// What a bucket is for", "/// How the refusal of")),
     ("lease.rs", Part::All),
     ("lease/error.rs", Part::All),
@@ -62,7 +63,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         write(&format!("whole/{file}"), &text)?;
     }
     // Where modules are looked for beside the file that names them.
-    write("whole/modules.rs", "pub(crate) mod chance;\npub(crate) mod imports;\npub(crate) mod lease;\n")?;
+    let modules = ["chance", "digest", "imports", "lease"];
+    write("whole/modules.rs", &modules.map(|name| format!("pub(crate) mod {name};\n")).concat())?;
     println!("cargo::rerun-if-changed=build.rs");
     Ok(())
 }

@@ -86,11 +86,10 @@ impl Shared {
         let standing = Where::Held(tenure.clone());
         let imports = ClockOnly(self.clock.clone());
         let answer = self.policy.pass_after(renewed, imports, &standing).await?;
-        let late = || self.clock.now().0 >= tenure.until_ns;
-        let open = answer.map_err(|closed| match late() {
+        let open = answer.map_err(|closed| {
             // Whatever stood still meanwhile, the next try may be faster.
-            true => LeaseError::TooSlow,
-            false => LeaseError::NotOpened(format!("{closed:?}")),
+            let is_late = self.clock.now().0 >= tenure.until_ns;
+            if is_late { LeaseError::TooSlow } else { LeaseError::NotOpened(format!("{closed:?}")) }
         })?;
         if open.epoch != tenure.epoch {
             return Err(Lie::OtherEpoch { said: open.epoch, known: tenure.epoch }.into());

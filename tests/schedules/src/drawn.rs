@@ -130,7 +130,7 @@ pub fn run(orders: u64, seed: u64) -> Result<Ran, String> {
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".into())))
     })?;
-    let followed = whole::FOLLOWED.swap(0, Ordering::Relaxed);
+    let followed = whole::FOLLOWED.load(Ordering::Relaxed);
     Ok(Ran { all: all.into_inner(), whole: ran_whole.into_inner(), followed })
 }
 

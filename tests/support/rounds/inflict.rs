@@ -57,9 +57,9 @@ pub(super) async fn inflict(site: &mut Site, fault: Fault, chance: &mut Chance) 
         Fault::DiskFull => {
             // A renewal is due meanwhile.
             let time = any.max(TTL / 2);
-            full(site, true).await?;
+            set_full(site, true).await?;
             tokio::time::sleep(time).await;
-            full(site, false).await?;
+            set_full(site, false).await?;
             site.read()?;
             // Whoever holds or stands says what the store answered.
             let says = if site.disk.is_some() { "is full" } else { "maximum bytes" };
@@ -190,7 +190,7 @@ async fn release(site: &mut Site, holder: usize) -> Result<()> {
 }
 
 /// Let the store take no byte more, or any.
-async fn full(site: &Site, full: bool) -> Result<()> {
+async fn set_full(site: &Site, full: bool) -> Result<()> {
     let url = match &site.ground {
         Ground::Nats(server) => server.url(),
         Ground::Cluster(cluster) => cluster.member(0).url(),

@@ -26,9 +26,7 @@ pub(crate) mod clock {
     }
 }
 
-pub(crate) mod store {
-    pub(crate) use incumbent::store::Entry;
-}
+pub(crate) use incumbent::store;
 
 pub(crate) mod lie {
     pub(crate) use incumbent::policy::Lie;

@@ -137,8 +137,8 @@ impl World {
             });
             assert!(other.is_none(), "two gates were open: {late:?} after {other:?}");
         }
-        let holders = |pass: &Pass| passes.first().is_some_and(|first| first.who != pass.who);
-        if passes.iter().any(holders) {
+        let is_others = |pass: &Pass| passes.first().is_some_and(|first| first.who != pass.who);
+        if passes.iter().any(is_others) {
             FOLLOWED.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -9,7 +9,7 @@ pub(crate) use crate::drawn::stage::{gate, lie, rails};
 mod copied {
     include!(concat!(env!("OUT_DIR"), "/whole/modules.rs"));
 }
-pub(crate) use copied::{chance, imports, lease};
+pub(crate) use copied::{chance, digest, imports, lease};
 
 pub(crate) mod bindings {
     pub(crate) use incumbent::{
@@ -18,14 +18,8 @@ pub(crate) mod bindings {
     };
 }
 
-pub(crate) mod digest {
-    pub(crate) fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
 pub(crate) mod policy {
-    //! The host's, but for what of it only the lease is let at.
+    //! The host's, with stand-ins for what of it is the lease's alone.
 
     use std::ops::Deref;
 

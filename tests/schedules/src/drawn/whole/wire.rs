@@ -72,18 +72,26 @@ impl Wire {
         &self,
         call: impl Future<Output = Result<Write, Fault>> + Send + 'static,
     ) -> Result<Write, Fault> {
+        match self.on_its_way(call).await {
+            Some(answer) if !rand::thread_rng().gen_ratio(1, LOST) => answer,
+            _ => Err(Fault::Unknown("the answer was lost".into())),
+        }
+    }
+
+    /// A record: where it lands it lets one act, for as long as it is good for from its sending.
+    async fn record(
+        &self,
+        call: impl Future<Output = Result<Write, Fault>> + Send + 'static,
+    ) -> Result<Write, Fault> {
         let (until, allowed) = (time::clock().now().plus(VALIDITY).0, self.allowed.clone());
-        let landed = async move {
+        self.write(async move {
             let answer = call.await;
             if matches!(answer, Ok(Write::Written(_))) {
                 allowed.fetch_max(until, Ordering::Relaxed);
             }
             answer
-        };
-        match self.on_its_way(landed).await {
-            Some(answer) if !rand::thread_rng().gen_ratio(1, LOST) => answer,
-            _ => Err(Fault::Unknown("the answer was lost".into())),
-        }
+        })
+        .await
     }
 }
 
@@ -123,17 +131,17 @@ impl Bucket for Far {
 
     async fn create(&self, key: &str, value: &[u8]) -> Result<Write, Fault> {
         let (bucket, key, value) = (self.bucket.clone(), key.to_owned(), value.to_vec());
-        self.wire.write(async move { bucket.create(&key, &value).await }).await
+        self.wire.record(async move { bucket.create(&key, &value).await }).await
     }
 
     async fn create_over(&self, key: &str, value: &[u8], marker: u64) -> Result<Write, Fault> {
         let (bucket, key, value) = (self.bucket.clone(), key.to_owned(), value.to_vec());
-        self.wire.write(async move { bucket.create_over(&key, &value, marker).await }).await
+        self.wire.record(async move { bucket.create_over(&key, &value, marker).await }).await
     }
 
     async fn update(&self, key: &str, value: &[u8], expected: u64) -> Result<Write, Fault> {
         let (bucket, key, value) = (self.bucket.clone(), key.to_owned(), value.to_vec());
-        self.wire.write(async move { bucket.update(&key, &value, expected).await }).await
+        self.wire.record(async move { bucket.update(&key, &value, expected).await }).await
     }
 
     async fn delete(&self, key: &str, expected: u64, meant_for: Option<u64>) -> Result<Write, Fault> {
