@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use incumbent::Policy;
 use incumbent::fence::{Fence, Refused};
 use incumbent::floor::{FileFloor, Floor, MemoryFloor};
+use incumbent_policy::Decisions;
 use incumbent_tests::world::policy;
 
 async fn fence(memory: Arc<dyn Floor>) -> anyhow::Result<Fence> {
@@ -38,6 +40,50 @@ async fn epoch_zero_is_never_admitted() -> anyhow::Result<()> {
     assert!(is_stale(&refused, 0, 0), "{refused}");
     fence.admit(u64::MAX).await?;
     assert!(fence.admit(0).await.is_err());
+    Ok(())
+}
+
+/// A policy that admits every act, or none.
+macro_rules! admits {
+    ($($name:ident: $answer:expr),*) => {
+        $(
+            struct $name;
+
+            impl Decisions for $name {
+                const NAME: &'static str = stringify!($name);
+                const VERSION: &'static str = "0.0.0";
+
+                fn admit(_: u64, epoch: u64) -> Result<u64, u64> {
+                    $answer(epoch)
+                }
+            }
+        )*
+    };
+}
+
+admits!(AdmitsAll: Ok, AdmitsNone: Err);
+
+async fn fence_of<P: Decisions + 'static>() -> anyhow::Result<Fence> {
+    let policy = Policy::of(incumbent_native::version::<P>(P::NAME));
+    Ok(Fence::open(&policy, Arc::new(MemoryFloor::default())).await?)
+}
+
+#[tokio::test]
+async fn a_policy_that_is_laxer_is_not_believed() -> anyhow::Result<()> {
+    let fence = fence_of::<AdmitsAll>().await?;
+    assert!(is_stale(&fence.admit(0).await.expect_err("none was ever issued"), 0, 0));
+    fence.admit(57).await?;
+    assert!(is_stale(&fence.admit(41).await.expect_err("57 was heard"), 41, 57));
+    assert!(is_stale(&fence.admit(0).await.expect_err("none was ever issued"), 0, 57));
+    fence.admit(57).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_policy_that_is_stricter_is_believed() -> anyhow::Result<()> {
+    let fence = fence_of::<AdmitsNone>().await?;
+    assert!(is_stale(&fence.admit(57).await.expect_err("so it decides"), 57, 0));
+    assert_eq!(fence.heard().await, 0);
     Ok(())
 }
 

@@ -127,7 +127,9 @@ async fn a_floor_that_cannot_be_read_is_an_error() -> anyhow::Result<()> {
 async fn a_corrupted_floor_file_is_named_with_the_remedy() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("floor");
-    for garbage in ["forty-one\n", "", "-1", "99999999999999999999999", "1 2"] {
+    // Cut off at 64 bytes, the last one would be a lower floor.
+    let long = format!("{:>64}7", 5);
+    for garbage in ["forty-one\n", "", "-1", "99999999999999999999999", "1 2", &long] {
         std::fs::write(&path, garbage)?;
         let world = World::new().await;
         let floor = Arc::new(FileFloor::new(&path));
@@ -373,6 +375,9 @@ async fn a_floor_file_is_shared_and_never_falls() -> anyhow::Result<()> {
     }
     assert_eq!(FileFloor::new(&path).highest().await?, 97);
     assert_eq!(std::fs::read_to_string(&path)?, "97\n");
+    // As long as one may be.
+    std::fs::write(&path, format!("{:>64}", 98))?;
+    assert_eq!(one.highest().await?, 98);
     Ok(())
 }
 

@@ -85,6 +85,7 @@ async fn the_gate_shuts_in_time_when_the_keeper_does_not_run() -> anyhow::Result
     let world = World::new().await;
     let (alice, _bob) = world.alice_holds().await;
     let permit = alice.lease.permit()?;
+    assert!(permit.until().is_some() && permit.until() == alice.lease.until());
     let until = alice.lease.until().expect("open");
     world.clock.advance(until.since(world.clock.now()) - A_NANOSECOND);
     assert!(alice.lease.held() && permit.epoch().is_ok());
@@ -132,6 +133,23 @@ async fn a_store_that_is_back_before_the_time_is_up_costs_nothing() -> anyhow::R
         assert_eq!(alice.lease.epoch(), Ok(epoch), "{befalls:?}");
         assert_eq!(alice.events.count(|event| matches!(event, Event::Refused { .. })), 0);
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_failed_is_tried_again_after_a_fifth_of_the_interval() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let every = Duration::from_secs(2);
+    let alice = world.stand_with("alice", |options| options.timing.renew_every = Some(every)).await?;
+    alice.lease.try_take().await?;
+    alice.line.always(&[Kind::Update], &unavailable());
+    world.until(TTL, alice.line.hits(1)).await;
+
+    world.pass(every).await;
+
+    // A fifth, give or take a quarter.
+    let tries = alice.line.ops_of(Kind::Update).len();
+    assert!((4..=8).contains(&tries), "{tries}");
     Ok(())
 }
 

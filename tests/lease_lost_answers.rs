@@ -163,6 +163,13 @@ async fn a_refused_renewal_shuts_the_gate_until_ones_own_newer_record_is_adopted
     alice.line.freeze(LEASE).await?;
     world.until(TTL, alice.line.hits(1)).await;
     let refused = |event: &Event| matches!(event, Event::Refused { .. });
+    let doubted = async {
+        while alice.lease.epoch() != Err(NotHeld::Doubted) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    world.until(RETRIED, doubted).await;
+    assert_eq!(alice.events.count(refused), 1, "{:?}", alice.events.all());
     world.pass(RETRIED).await;
     assert_eq!(alice.events.count(refused), 1, "{:?}", alice.events.all());
     assert_eq!(alice.lease.epoch(), Err(NotHeld::Doubted));

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use incumbent::lease::{Cleared, Ended, Event, LeaseError, NotHeld, Released, clear, step_down};
+use incumbent::lease::{Cleared, Ended, Event, LeaseError, NotHeld, Released, clear, list, step_down};
 use incumbent::store::{Bucket, Fault, Reading, Store, Write};
-use incumbent::{Loss, Request};
+use incumbent::{Loss, Policy, Request};
+use incumbent_policy::imports::Role;
+use incumbent_policy::lease::Trouble;
+use incumbent_policy::{Decisions, Imports};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{BUCKET, LEASE, MARGIN, RENEW, TTL, World, policy};
 
@@ -95,6 +98,61 @@ async fn nobody_and_what_is_no_holder_are_not_asked() -> Result<()> {
     for by in ["", "two\nlines", &"x".repeat(201)] {
         assert!(matches!(ask(&world, by).await, Err(LeaseError::Misfit(_))), "{by:?}");
     }
+    bucket.delete(LEASE, entry.revision, None).await?;
+    assert_eq!(ask(&world, &"x".repeat(200)).await?, Request::Nobody, "as long as a name may be");
+    Ok(())
+}
+
+/// Asked to mark a holder, it reaches for everything else.
+struct Strays;
+
+impl Decisions for Strays {
+    const NAME: &'static str = "Strays";
+    const VERSION: &'static str = "0.0.0";
+
+    fn step_down(
+        io: &mut impl Imports,
+        lease: &str,
+        _: &str,
+    ) -> Result<incumbent_policy::lease::Request, Trouble> {
+        let answers = [
+            io.get(Role::Plans, lease).map(drop),
+            io.update(Role::Running, lease, b"{}", 1).map(drop),
+            io.get(Role::Lease, "another").map(drop),
+            io.update(Role::Lease, "another", b"{}", 1).map(drop),
+        ];
+        Err(Trouble::Misfit(format!("at {}: {answers:?}", io.now().steady_ns)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_reaches_that_lease_only() -> Result<()> {
+    let (world, bucket) = bucket().await?;
+    let strays = Policy::of(incumbent_native::version::<Strays>("Strays"));
+    let asked = step_down(&strays, &bucket, &world.clock, LEASE, "ops").await;
+    let Err(LeaseError::Misfit(answers)) = asked else { panic!("{asked:?}") };
+    for refused in [&format!("at {}:", world.clock.now().0), "for the bucket Plans", "for the bucket Running"]
+    {
+        assert_eq!(answers.matches(refused).count(), 1, "{answers}");
+    }
+    assert_eq!(answers.matches("is asked to give way").count(), 2, "{answers}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_leases_are_told_by_their_names() -> Result<()> {
+    let (world, bucket) = bucket().await?;
+    let (alice, _bob) = world.alice_holds().await;
+    bucket.create("a broken one", b"garbage").await?;
+    bucket.create("z", b"garbage").await?;
+    let told = list(policy().await, &bucket, &world.clock, None, 2).await?;
+    let [broken, held] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((broken.name.as_str(), held.name.as_str()), ("a broken one", LEASE));
+    assert!(broken.holder.is_err(), "{broken:?}");
+    let epoch = alice.lease.epoch()?;
+    assert!(held.holder.as_ref().is_ok_and(|holder| holder.epoch == epoch), "{held:?}");
+    let after = list(policy().await, &bucket, &world.clock, Some(LEASE), 2).await?;
+    assert!(matches!(after.as_slice(), [z] if z.name == "z"), "{after:?}");
     Ok(())
 }
 
@@ -145,6 +203,8 @@ async fn the_time_on_the_way_to_the_first_look_does_not_count_for_a_clearing() -
 
     assert!(matches!(cleared??, Cleared::Deleted | Cleared::AgedOut));
     assert!(took >= TTL, "cleared {took:?} after it was written");
+    let looks = line.ops_of(Kind::Get).len();
+    assert!(looks <= 80, "twice a second, and some: {looks}");
     Ok(())
 }
 
@@ -182,8 +242,9 @@ async fn a_record_written_anew_while_it_is_watched_is_left_alone() -> Result<()>
     };
     world.pass(TTL / 2).await;
     bucket.update(LEASE, b"more garbage", revision).await?;
-    let (cleared, _) = world.until(TTL, clearing).await;
+    let (cleared, took) = world.until(TTL, clearing).await;
     assert!(matches!(cleared?, Err(LeaseError::Unsure(Fault::Unavailable(why))) if why.contains("anew")));
+    assert!(took < RENEW, "said at the next look: {took:?}");
     assert!(matches!(bucket.get(LEASE).await?, Reading::Found(_)));
     Ok(())
 }

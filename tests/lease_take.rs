@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use incumbent::Vacancy;
 use incumbent::lease::{Event, LeaseError, NotHeld};
 use incumbent::store::{Fault, Reading};
 use incumbent_tests::faulty::{Fate, Kind};
@@ -21,6 +22,7 @@ async fn a_free_lease_is_taken_at_its_records_revision() -> anyhow::Result<()> {
     let world = World::new().await;
     let alice = world.stand("alice").await;
     assert_eq!(alice.lease.epoch(), Err(NotHeld::NotTaken));
+    assert_eq!((alice.lease.until(), alice.lease.renewed()), (None, None));
 
     let epoch = alice.lease.try_take().await?;
 
@@ -116,6 +118,22 @@ async fn a_watch_that_ends_as_it_begins_is_not_begun_in_a_hot_loop() {
     let begun = bob.line.ops_of(Kind::Watch).len();
     assert!((2..=15).contains(&begun), "one a poll, give or take a quarter: {begun}");
     taking.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_with_its_bucket_is_begun_anew() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let bob = world.stand_with("bob", |options| options.vacancy = Some(Vacancy::Watched)).await?;
+    let taking = bob.take();
+    world.pass(3 * POLL).await;
+    assert_eq!(bob.line.ops_of(Kind::Watch).len(), 1, "it lives");
+
+    world.faulty.wipe().await?;
+    world.pass(3 * POLL).await;
+
+    assert_eq!(bob.line.ops_of(Kind::Watch).len(), 2);
+    taking.abort();
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -184,10 +184,11 @@ fn the_command_tells_what_broke_and_the_line_that_plays_it_again() -> Result<()>
 #[test]
 fn the_command_names_what_is_no_policy() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("text"), "no policy")?;
-    for (file, code, words) in
-        [("missing.wasm", 78, "missing.wasm"), ("text", 65, "not a WebAssembly component")]
-    {
+    std::fs::write(folder.path().join("a text"), "no policy")?;
+    for (file, code, words) in [
+        ("missing.wasm", 78, "the policy missing.wasm: No such file"),
+        ("a text", 65, "the policy a text: it is something else, not a WebAssembly component"),
+    ] {
         let (came, out, err) = simulate(&["--policy", file], folder.path())?;
         ensure!(came == code && err.contains(words) && out.is_empty(), "{came} {out} {err}");
     }

@@ -417,20 +417,21 @@ impl Imports for Standing {
     }
 
     async fn judge(&mut self, claim: Claim) -> Result<(), Lie> {
-        let (tenure, taken) = match claim {
-            Claim::Taken(tenure) => (tenure, true),
-            Claim::Kept(tenure) => (tenure, false),
+        let (tenure, above) = match claim {
+            Claim::Taken(tenure) => {
+                // What another instance raised it to meanwhile is no lie of the policy's. One that cannot be read is
+                // found so again, and said, before the lease is believed.
+                let floor = match self.told_floor {
+                    Some(told) => told,
+                    None => self.floor.highest().await.unwrap_or(0),
+                };
+                (tenure, Some(floor))
+            }
+            Claim::Kept(tenure) => (tenure, None),
             Claim::Open(..) | Claim::Opened(_) => return Ok(()),
         };
-        // What another instance raised it to meanwhile is no lie of the policy's. One that cannot be read is found so
-        // again, and said, before the lease is believed.
-        let floor = match self.told_floor {
-            Some(told) => told,
-            None if taken => self.floor.highest().await.unwrap_or(0),
-            None => 0,
-        };
-        let (epoch, revision, until) = (tenure.epoch, tenure.revision, Steady(tenure.until_ns));
-        self.own.rails().judge(epoch, revision, until, taken.then_some(floor))
+        let until = Steady(tenure.until_ns);
+        self.own.rails().judge(tenure.epoch, tenure.revision, until, above)
     }
 }
 
@@ -458,3 +459,6 @@ pub(crate) async fn keys_from(
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(limits::KEYS_A_CALL);
     bucket.keys(after, most).await
 }
+
+#[cfg(test)]
+mod tests;

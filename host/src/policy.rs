@@ -292,10 +292,14 @@ impl Policy {
         imports: impl Imports + 'static,
         lease: &str,
     ) -> Called<Result<Option<Holder>, Trouble>> {
-        call!(self, "lease.current", imports, |call| call
-            .exports
-            .incumbent_policy_lease()
-            .call_current(&mut call.store, lease))
+        call!(
+            self,
+            "lease.current",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_current(&mut call.store, lease),
+            |native, io, _again| native.current(&mut io, lease),
+            |_| None
+        )
     }
 
     /// The leases that have a record, those after `after`, `most` at the most.
@@ -308,11 +312,14 @@ impl Policy {
         after: Option<&str>,
         most: u32,
     ) -> Called<Result<Vec<HeldLease>, Trouble>> {
-        call!(self, "lease.list", imports, |call| call.exports.incumbent_policy_lease().call_list(
-            &mut call.store,
-            after,
-            most
-        ))
+        call!(
+            self,
+            "lease.list",
+            imports,
+            |call| call.exports.incumbent_policy_lease().call_list(&mut call.store, after, most),
+            |native, io, _again| native.list(&mut io, after, most),
+            |_| None
+        )
     }
 
     /// Whether acts may pass now.
@@ -362,11 +369,14 @@ impl Policy {
         heard: u64,
         epoch: u64,
     ) -> Called<Result<u64, u64>> {
-        call!(self, "gate.admit", imports, |call| call.exports.incumbent_policy_gate().call_admit(
-            &mut call.store,
-            heard,
-            epoch
-        ))
+        call!(
+            self,
+            "gate.admit",
+            imports,
+            |call| call.exports.incumbent_policy_gate().call_admit(&mut call.store, heard, epoch),
+            |native, io, _again| native.admit(&mut io, heard, epoch),
+            |_| None
+        )
     }
 }
 

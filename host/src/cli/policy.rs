@@ -12,7 +12,7 @@ use anyhow::Context;
 use incumbent::limits::COMPONENT_BYTES;
 use incumbent::policies::source::Offer;
 use incumbent::policies::{Policies, PoliciesOptions, PublicKey};
-use incumbent::policy::{BUILT_IN, Policy};
+use incumbent::policy::{BUILT_IN, Version};
 use serde_json::json;
 
 use super::args::{PolicyCheck, PolicyCommand, PolicyInspect, PolicyKey};
@@ -43,16 +43,10 @@ pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Res
 
 /// `incumbent policy inspect`.
 async fn inspect(args: &PolicyInspect, as_json: bool) -> anyhow::Result<ExitCode> {
-    let bytes = match &args.file {
-        Some(file) => read(file)?,
-        None => BUILT_IN.to_vec(),
-    };
-    let loaded = Policy::load(&runtime()?, &bytes).await;
     let version = match &args.file {
-        Some(file) => loaded.with_context(|| format!("the policy {}", file.display()))?,
-        None => loaded?,
-    }
-    .version();
+        Some(file) => load(file).await?,
+        None => Version::load(&runtime()?, BUILT_IN).await?,
+    };
     let about = version.about();
     if as_json {
         println!(
@@ -128,10 +122,19 @@ fn offer(file: &Path) -> anyhow::Result<Offer> {
     Ok(Offer { bytes: read(file)?, signature, from: file.display().to_string() })
 }
 
-pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+/// The policy in a file, loaded and not rehearsed.
+pub(crate) async fn load(file: &Path) -> anyhow::Result<Version> {
+    Version::load(&runtime()?, &read(file)?).await.with_context(|| named(file))
+}
+
+fn named(file: &Path) -> String {
+    format!("the policy {}", file.display())
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     use std::io::Read as _;
 
-    let named = || format!("the policy {}", file.display());
+    let named = || named(file);
     let mut bytes = Vec::new();
     // One byte more than a policy may have tells a larger file without reading it whole.
     let most = u64::try_from(COMPONENT_BYTES).unwrap_or(u64::MAX).saturating_add(1);

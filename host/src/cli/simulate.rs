@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use incumbent::policy::Version;
 use incumbent::simulate::{Counts, Mishap, Mishaps, Run, Simulation, Timeline};
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use super::policy;
 pub(crate) async fn simulate(args: Simulate, as_json: bool) -> anyhow::Result<ExitCode> {
     let proven = policy::built_in().await?.version();
     let candidate = match &args.policy {
-        Some(file) => Version::load(&policy::runtime()?, &policy::read(file)?).await?,
+        Some(file) => policy::load(file).await?,
         None => proven.clone(),
     };
     let simulation = Simulation {

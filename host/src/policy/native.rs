@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::bindings::{
-    Attempt, Closed, Identity, Open, ReleaseOutcome, Renewal, Request, Sighting, Standing, Tenure, Terms,
-    Trouble, Vacancy,
+    Attempt, Closed, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal, Request, Sighting, Standing,
+    Tenure, Terms, Trouble, Vacancy,
 };
 use crate::clock::Clock;
 use crate::imports::{self, Imports, Level, Role};
@@ -12,7 +12,7 @@ use crate::policy::Misdeed;
 use crate::policy::version::Ended;
 use crate::store::{BucketInfo, Fault, Reading, Write};
 
-/// The decisions of a lease as code of this process, unbounded and not sandboxed: for simulations and tests of what is
+/// The decisions of a lease and of a fence as code of this process, unbounded and not sandboxed: for simulations and tests of what is
 /// a component in earnest. Each method is the export of that name.
 #[async_trait]
 #[expect(missing_docs, reason = "each function is documented where the contract is: in wit/")]
@@ -40,7 +40,18 @@ pub trait Native: Send + Sync {
 
     async fn step_down(&self, imports: &mut dyn Imports, lease: &str, by: &str) -> Result<Request, Trouble>;
 
+    async fn current(&self, imports: &mut dyn Imports, lease: &str) -> Result<Option<Holder>, Trouble>;
+
+    async fn list(
+        &self,
+        imports: &mut dyn Imports,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<HeldLease>, Trouble>;
+
     async fn pass(&self, imports: &mut dyn Imports, standing: &Standing) -> Result<Open, Closed>;
+
+    async fn admit(&self, imports: &mut dyn Imports, heard: u64, epoch: u64) -> Result<u64, u64>;
 }
 
 /// One call: its imports, and what was asked of them and is not granted.

@@ -69,8 +69,8 @@ pub(crate) mod guest {
 /// The host's, from the policy's.
 pub(crate) mod host {
     use incumbent::{
-        Attempt, Certainty, Closed, Holder, Loss, Open, PolicyFault, ReleaseOutcome, Renewal, Request,
-        Setback, Sighting, Tenure, Trouble, Waiting,
+        Attempt, Certainty, Closed, HeldLease, Holder, Loss, Open, PolicyFault, ReleaseOutcome, Renewal,
+        Request, Setback, Sighting, Tenure, Trouble, Waiting,
     };
     use incumbent_policy::{gate, imports, lease};
 
@@ -166,7 +166,11 @@ pub(crate) mod host {
         }
     }
 
-    fn holder(holder: lease::Holder) -> Holder {
+    pub(crate) fn held(held: lease::HeldLease) -> HeldLease {
+        HeldLease { name: held.name, holder: held.holder.map(holder) }
+    }
+
+    pub(crate) fn holder(holder: lease::Holder) -> Holder {
         Holder {
             instance: holder.instance,
             host: holder.host,

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use incumbent::imports::Imports;
 use incumbent::policy::{Native, Version};
 use incumbent::{
-    Attempt, Closed, Identity, Open, ReleaseOutcome, Renewal, Request, Sighting, Standing, Tenure, Terms,
-    Trouble, Vacancy,
+    Attempt, Closed, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal, Request, Sighting, Standing,
+    Tenure, Terms, Trouble, Vacancy,
 };
 use incumbent_policy::Decisions;
 
@@ -82,8 +82,27 @@ impl<P: Decisions + 'static> Native for Natively<P> {
         answer.map(host::request).map_err(host::trouble)
     }
 
+    async fn current(&self, imports: &mut dyn Imports, lease: &str) -> Result<Option<Holder>, Trouble> {
+        let answer = call(imports, |io| P::current(io, lease)).await;
+        answer.map(|holder| holder.map(host::holder)).map_err(host::trouble)
+    }
+
+    async fn list(
+        &self,
+        imports: &mut dyn Imports,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<HeldLease>, Trouble> {
+        let answer = call(imports, |io| P::list(io, after.map(Into::into), most)).await;
+        answer.map(|leases| leases.into_iter().map(host::held).collect()).map_err(host::trouble)
+    }
+
     async fn pass(&self, imports: &mut dyn Imports, standing: &Standing) -> Result<Open, Closed> {
         let now = imports.clock().now().0;
         P::pass(&guest::standing(standing), now).map(host::open).map_err(host::closed)
+    }
+
+    async fn admit(&self, _: &mut dyn Imports, heard: u64, epoch: u64) -> Result<u64, u64> {
+        P::admit(heard, epoch)
     }
 }
