@@ -1,12 +1,15 @@
 //! A policy of one's own: what it answers to a renewal counts, though the store had no part in it.
 
 use incumbent::Policy;
-use incumbent::lease::NotHeld;
+use incumbent::lease::{Event, NotHeld, Released};
 use incumbent_policy::gate::{Closed, Open, Standing};
-use incumbent_policy::lease::{Certainty, Identity, Renewal, Setback, Tenure, Terms};
+use incumbent_policy::imports::{Role, Write};
+use incumbent_policy::lease::{
+    self, Attempt, Certainty, Identity, Renewal, Setback, Sighting, Tenure, Terms, Trouble, Vacancy,
+};
 use incumbent_policy::{Decisions, Imports};
 use incumbent_tests::faulty::Kind;
-use incumbent_tests::world::{RENEW, World};
+use incumbent_tests::world::{MARGIN, RENEW, TTL, World};
 
 /// Answers every renewal with one of the setbacks that shut the gate.
 macro_rules! renews {
@@ -79,4 +82,98 @@ async fn a_renewal_that_the_policy_refuses_shuts_the_gate() -> anyhow::Result<()
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_gives_way_shuts_the_gate() -> anyhow::Result<()> {
     shuts::<GivesWay>(NotHeld::Asked).await
+}
+
+/// Keeps the gate shut.
+struct Stricter;
+
+impl Decisions for Stricter {
+    const NAME: &'static str = "Stricter";
+    const VERSION: &'static str = "0.0.0";
+
+    fn pass(_: &Standing, _: u64) -> Result<Open, Closed> {
+        Err(Closed::NotHeld)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stricter_policy_shuts_the_gate_at_once() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, _bob) = world.alice_holds().await;
+
+    world.policy.swap(incumbent_native::version::<Stricter>(Stricter::NAME), None);
+    world.settle().await;
+
+    assert_eq!(alice.lease.epoch(), Err(NotHeld::Doubted));
+    assert_eq!(alice.events.count(|event| matches!(event, Event::Shut { .. })), 1);
+    Ok(())
+}
+
+/// Says of every renewal that it holds for ever.
+struct Boasts;
+
+impl Decisions for Boasts {
+    const NAME: &'static str = "Boasts";
+    const VERSION: &'static str = "0.0.0";
+
+    fn renew(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: Tenure) -> Renewal {
+        match lease::renew(io, terms, who, tenure) {
+            Renewal::Kept(tenure) => Renewal::Kept(Tenure { until_ns: u64::MAX, ..tenure }),
+            other => other,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_open_for_no_longer_than_the_renewal_allows() -> anyhow::Result<()> {
+    let mut world = World::new().await;
+    world.policy = Policy::of(incumbent_native::version::<Boasts>(Boasts::NAME));
+    let (alice, _bob) = world.alice_holds().await;
+    let epoch = alice.lease.epoch()?;
+
+    assert_eq!(alice.lease.renew().await, Ok(epoch));
+
+    assert_eq!(alice.lease.until(), Some(world.clock.now().plus(TTL - MARGIN)));
+    Ok(())
+}
+
+/// Takes without a look at anything.
+struct Hasty;
+
+impl Decisions for Hasty {
+    const NAME: &'static str = "Hasty";
+    const VERSION: &'static str = "0.0.0";
+
+    fn take(
+        io: &mut impl Imports,
+        terms: &Terms,
+        who: &Identity,
+        _: Vacancy,
+        _: Option<Sighting>,
+    ) -> Result<Attempt, Trouble> {
+        let until_ns = io.now().steady_ns + terms.ttl_ns - terms.margin_ns;
+        let (created, taken, certainty) = (0, String::new(), Certainty::Sure);
+        match io.create(Role::Lease, &who.lease, b"{}") {
+            Ok(Write::Written(revision)) => {
+                let epoch = revision;
+                Ok(Attempt::Taken(Tenure { epoch, revision, created, taken, until_ns, certainty }))
+            }
+            other => Err(Trouble::Misfit(format!("{other:?}"))),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_names_its_bucket_though_the_policy_never_asked() -> anyhow::Result<()> {
+    let mut world = World::new().await;
+    world.policy = Policy::of(incumbent_native::version::<Hasty>(Hasty::NAME));
+    let alice = world.stand("alice").await;
+    alice.lease.try_take().await?;
+
+    assert_eq!(alice.lease.release().await, Released::GivenBack);
+
+    assert!(alice.line.ops_of(Kind::Info).len() <= 1, "asked as it stood for the lease");
+    let meant_for: Vec<_> = alice.line.ops_of(Kind::Delete).iter().map(|op| op.meant_for).collect();
+    assert_eq!(meant_for, [Some(world.faulty.bare().await?.info().await?.created)]);
+    Ok(())
 }

@@ -420,15 +420,19 @@ async fn two_floor_files_of_one_folder_do_not_share_a_lock_or_a_draft() -> anyho
 }
 
 #[tokio::test]
-async fn a_floor_that_cannot_be_written_names_its_file() -> anyhow::Result<()> {
+async fn a_floor_that_cannot_be_reached_is_not_zero_and_names_its_file() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     // A file where a folder should be.
     let blocked = folder.path().join("blocked");
     std::fs::write(&blocked, "")?;
     let path = blocked.join("floor");
 
-    let Err(why) = FileFloor::new(&path).raise(1).await else { panic!("there is no such folder") };
+    let floor = FileFloor::new(&path);
+    let Err(unread) = floor.highest().await else { panic!("there may be one where it cannot be reached") };
+    let Err(unwritten) = floor.raise(1).await else { panic!("there is no such folder") };
 
-    assert!(why.to_string().contains(&path.display().to_string()), "{why}");
+    for why in [unread, unwritten] {
+        assert!(why.to_string().contains(&path.display().to_string()), "{why}");
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Keeping a lease: until when the gate is open, and how a tenure ends that its holder did not end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use incumbent::clock::Steady;
@@ -60,8 +61,11 @@ async fn shuts_at_until(befalls: Fate) -> anyhow::Result<()> {
     world.clock.advance(A_NANOSECOND);
     assert_eq!(alice.lease.epoch(), Err(NotHeld::Overdue { by: Duration::ZERO }));
 
+    let failed = |event: &Event| matches!(event, Event::RenewalFailed { .. });
+    let before = alice.events.count(failed);
     world.pass(LOOKED).await;
     assert_eq!(alice.lease.ended(), lost(Loss::Overdue));
+    assert_eq!(alice.events.count(failed), before, "nobody tries again");
     Ok(())
 }
 
@@ -133,6 +137,29 @@ async fn a_store_that_is_back_before_the_time_is_up_costs_nothing() -> anyhow::R
         assert_eq!(alice.lease.epoch(), Ok(epoch), "{befalls:?}");
         assert_eq!(alice.events.count(|event| matches!(event, Event::Refused { .. })), 0);
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_not_well_is_not_renewed() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let stuck = Arc::new(AtomicBool::new(false));
+    let seen = stuck.clone();
+    let healthy = move || if seen.load(Ordering::Relaxed) { Err("it is stuck".to_owned()) } else { Ok(()) };
+    let alice = world.stand_with("alice", |options| options.healthy = Arc::new(healthy)).await?;
+    alice.lease.try_take().await?;
+    world.pass(RENEW + RENEW / 2).await;
+    let (renewed, until) = (alice.line.ops_of(Kind::Update).len(), alice.lease.until().expect("held"));
+    assert_eq!(renewed, 1);
+
+    stuck.store(true, Ordering::Relaxed);
+    world.pass_until(until).await;
+
+    assert_eq!(alice.line.ops_of(Kind::Update).len(), renewed);
+    assert_eq!(alice.lease.ended(), lost(Loss::Overdue));
+    let told =
+        |event: &Event| matches!(event, Event::RenewalFailed { why, .. } if why.contains("it is stuck"));
+    assert!(alice.events.count(told) > 0, "{:?}", alice.events.all());
     Ok(())
 }
 

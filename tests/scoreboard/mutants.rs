@@ -23,8 +23,13 @@ struct Outcomes {
 }
 
 impl Outcomes {
+    /// A test fails, or waits for what does not come any more.
+    fn killed(&self) -> u64 {
+        self.caught + self.timeout
+    }
+
     fn viable(&self) -> u64 {
-        self.caught + self.missed + self.timeout
+        self.killed() + self.missed
     }
 }
 
@@ -39,9 +44,13 @@ fn run(budget: Budget) -> Result<Outcome> {
     let lease = tried(".cargo/mutants-lease.toml")?;
     Ok(Outcome {
         figures: vec![
-            Figure::at_least("of policy, gate and guard rails: killed", decisions.caught, decisions.viable()),
+            Figure::at_least(
+                "of policy, gate and guard rails: killed",
+                decisions.killed(),
+                decisions.viable(),
+            ),
             Figure::at_least("viable", decisions.viable(), 400),
-            Figure::at_least("of the lease: killed", lease.caught, lease.viable()),
+            Figure::at_least("of the lease: killed", lease.killed(), lease.viable()),
             Figure::at_least("viable", lease.viable(), 150),
         ],
         seeds: String::new(),
@@ -51,12 +60,14 @@ fn run(budget: Budget) -> Result<Outcome> {
 /// Each mutant of what this configuration names.
 fn tried(config: &str) -> Result<Outcomes> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // Its status says whether any was missed, which is counted below; what it prints is for people.
+    // What it prints is for people.
     let ended = Command::new("cargo")
         .args(["mutants", "--colors", "never", "--config", config])
         .current_dir(&root)
         .status()?;
+    // All were caught, some missed, some out of time, which is counted below. Else nothing was tried.
+    ensure!(matches!(ended.code(), Some(0 | 2 | 3)), "cargo mutants: {ended}");
     let path = root.join("target/mutants.out/outcomes.json");
-    let text = std::fs::read(&path).with_context(|| format!("{} after {ended}", path.display()))?;
+    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
     Ok(serde_json::from_slice(&text)?)
 }
