@@ -1,8 +1,9 @@
 //! A policy of one's own: what it answers to a renewal counts, though the store had no part in it.
 
 use incumbent::Policy;
-use incumbent::lease::{Event, NotHeld, Released};
-use incumbent_policy::gate::{Closed, Open, Standing};
+use incumbent::lease::{Event, LeaseError, NotHeld, Released};
+use incumbent::policy::Lie;
+use incumbent_policy::gate::{self, Closed, Open, Standing};
 use incumbent_policy::imports::{Role, Write};
 use incumbent_policy::lease::{
     self, Attempt, Certainty, Identity, Renewal, Setback, Sighting, Tenure, Terms, Trouble, Vacancy,
@@ -133,6 +134,45 @@ async fn a_gate_is_open_for_no_longer_than_the_renewal_allows() -> anyhow::Resul
 
     assert_eq!(alice.lease.renew().await, Ok(epoch));
 
+    assert_eq!(alice.lease.until(), Some(world.clock.now().plus(TTL - MARGIN)));
+    Ok(())
+}
+
+/// Opens the gate at another epoch, or for ever.
+macro_rules! opens {
+    ($($name:ident: $open:expr),*) => {
+        $(
+            struct $name;
+
+            impl Decisions for $name {
+                const NAME: &'static str = stringify!($name);
+                const VERSION: &'static str = "0.0.0";
+
+                fn pass(standing: &Standing, now_ns: u64) -> Result<Open, Closed> {
+                    gate::pass(standing, now_ns).map($open)
+                }
+            }
+        )*
+    };
+}
+
+opens!(
+    AtAnotherEpoch: |open| Open { epoch: open.epoch + 1, ..open },
+    ForEver: |open| Open { until_ns: u64::MAX, ..open }
+);
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_opened_at_no_other_epoch_and_for_no_longer_than_the_tenure() -> anyhow::Result<()> {
+    let mut world = World::new().await;
+    world.policy = Policy::of(incumbent_native::version::<AtAnotherEpoch>(AtAnotherEpoch::NAME));
+    let alice = world.stand("alice").await;
+    let tried = alice.lease.try_take().await;
+    assert!(matches!(&tried, Err(LeaseError::Lied(Lie::OtherEpoch { .. }))), "{tried:?}");
+    assert!(!alice.lease.held());
+
+    let mut world = World::new().await;
+    world.policy = Policy::of(incumbent_native::version::<ForEver>(ForEver::NAME));
+    let (alice, _bob) = world.alice_holds().await;
     assert_eq!(alice.lease.until(), Some(world.clock.now().plus(TTL - MARGIN)));
     Ok(())
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use incumbent::lease::{Cleared, Ended, Event, LeaseError, NotHeld, Released, clear, list, step_down};
 use incumbent::store::{Bucket, Fault, Reading, Store, Write};
 use incumbent::{Loss, Policy, Request};
-use incumbent_policy::imports::Role;
+use incumbent_policy::imports::{self, Role};
 use incumbent_policy::lease::Trouble;
 use incumbent_policy::{Decisions, Imports};
 use incumbent_tests::faulty::{Fate, Kind};
@@ -115,7 +115,12 @@ impl Decisions for Strays {
         lease: &str,
         _: &str,
     ) -> Result<incumbent_policy::lease::Request, Trouble> {
+        let seen = match io.get(Role::Lease, lease) {
+            Ok(imports::Reading::Found(entry)) => entry.revision,
+            _ => 0,
+        };
         let answers = [
+            io.update(Role::Lease, lease, b"{}", seen).map(drop),
             io.get(Role::Plans, lease).map(drop),
             io.update(Role::Running, lease, b"{}", 1).map(drop),
             io.get(Role::Lease, "another").map(drop),
@@ -128,6 +133,7 @@ impl Decisions for Strays {
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_reaches_that_lease_only() -> Result<()> {
     let (world, bucket) = bucket().await?;
+    let (_alice, _bob) = world.alice_holds().await;
     let strays = Policy::of(incumbent_native::version::<Strays>("Strays"));
     let asked = step_down(&strays, &bucket, &world.clock, LEASE, "ops").await;
     let Err(LeaseError::Misfit(answers)) = asked else { panic!("{asked:?}") };
@@ -136,6 +142,9 @@ async fn whoever_asks_reaches_that_lease_only() -> Result<()> {
         assert_eq!(answers.matches(refused).count(), 1, "{answers}");
     }
     assert_eq!(answers.matches("is asked to give way").count(), 2, "{answers}");
+    assert_eq!(answers.matches("than the mark").count(), 1, "{answers}");
+    let nameless = step_down(&strays, &bucket, &world.clock, "", "ops").await;
+    assert!(matches!(&nameless, Err(LeaseError::Store(Fault::Denied(_)))), "{nameless:?}");
     Ok(())
 }
 
@@ -218,6 +227,9 @@ async fn in_a_bucket_without_age_it_is_deleted_at_once() -> Result<()> {
     let cleared = clear(policy().await, &ageless, &world.clock, LEASE).await?;
     assert_eq!(cleared, Cleared::Deleted);
     assert!(matches!(ageless.get(LEASE).await?, Reading::Deleted(_)));
+    // In another bucket, raised again meanwhile, it would free nothing.
+    let meant_for: Vec<_> = line.ops_of(Kind::Delete).iter().map(|op| op.meant_for).collect();
+    assert_eq!(meant_for, [Some(ageless.info().await?.created)]);
     assert_eq!(clear(policy().await, &ageless, &world.clock, LEASE).await?, Cleared::Nothing);
     Ok(())
 }

@@ -218,6 +218,49 @@ async fn who_stands_for_a_lease_writes_its_own_key_only() -> Result<(), Fault> {
     Ok(())
 }
 
+/// A holder whose gate is open.
+async fn acting() -> (Standing, u64) {
+    let (io, revision) = holder().await;
+    assert!(io.gate.open(revision, at(112).0));
+    (io, revision)
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_refused_shuts_the_gate_whatever_the_policy_makes_of_it() -> Result<(), Fault> {
+    let (mut io, revision) = acting().await;
+    assert!(matches!(io.update(Role::Lease, KEY, b"{}", revision).await?, Write::Written(_)));
+    assert!(io.gate.until().is_some());
+    let (mut io, revision) = acting().await;
+    io.own.bucket.update(KEY, b"another's", revision).await?;
+    assert!(matches!(io.update(Role::Lease, KEY, b"{}", revision).await?, Write::Stale(_)));
+    assert_eq!(io.gate.until(), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn once_a_deletion_is_sent_the_gate_is_shut_and_the_key_is_nobodys() -> Result<(), Fault> {
+    let (mut io, revision) = acting().await;
+    assert!(io.own.rails().owns_key(at(100)));
+    assert!(io.delete(Role::Lease, KEY, revision + 1).await.is_err(), "not its own revision");
+    assert!(io.gate.until().is_some() && io.own.rails().owns_key(at(100)), "nothing was sent");
+    assert!(matches!(io.delete(Role::Lease, KEY, revision).await?, Write::Written(_)));
+    assert_eq!(io.gate.until(), None);
+    assert!(!io.own.rails().owns_key(at(100)));
+    denied(io.purge_below(7).await, "without owning its key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_listing_is_bounded() -> Result<(), Fault> {
+    let mut io = candidate().await;
+    for n in 0..=limits::KEYS_A_CALL {
+        io.own.bucket.create(&format!("lease-{n:04}"), b"{}").await?;
+    }
+    assert_eq!(io.keys(Role::Lease, None, u32::MAX).await?.len(), limits::KEYS_A_CALL);
+    assert_eq!(io.keys(Role::Lease, None, 7).await?.len(), 7);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_purge_goes_below_no_epoch_that_is_too_high_and_raises_the_floor() -> Result<(), Fault> {
     let mut io = candidate().await;
@@ -225,7 +268,9 @@ async fn a_purge_goes_below_no_epoch_that_is_too_high_and_raises_the_floor() -> 
     let (mut io, _) = holder().await;
     denied(io.purge_below(limits::EPOCH_HIGHEST + 1).await, "above every epoch");
     assert_eq!(io.floor().await?, 0);
+    io.marker = 7;
     io.purge_below(limits::EPOCH_HIGHEST).await?;
+    assert_eq!(io.marker, 0, "it leaves none");
     assert_eq!(io.floor().await?, limits::EPOCH_HIGHEST - 1);
     assert_eq!(io.get(Role::Lease, KEY).await?, Reading::Absent);
     Ok(())
