@@ -1,4 +1,4 @@
-//! A policy of one's own: what it answers to a renewal counts, though the store had no part in it.
+//! A policy of one's own: what it answers counts, though the store had no part in it, as far as the host lets it.
 
 use incumbent::Policy;
 use incumbent::lease::{Event, LeaseError, NotHeld, Released};
@@ -33,9 +33,15 @@ macro_rules! renews {
 
 renews!(Refuses: Renewal::Refused, GivesWay: Renewal::Asked);
 
-async fn shuts<P: Decisions + 'static>(why: NotHeld) -> anyhow::Result<()> {
+/// A world whose instances are decided for by this policy.
+async fn under<P: Decisions + 'static>() -> World {
     let mut world = World::new().await;
     world.policy = Policy::of(incumbent_native::version::<P>(P::NAME));
+    world
+}
+
+async fn shuts<P: Decisions + 'static>(why: NotHeld) -> anyhow::Result<()> {
+    let world = under::<P>().await;
     let (alice, _bob) = world.alice_holds().await;
     let until = alice.lease.until().expect("held");
 
@@ -127,8 +133,7 @@ impl Decisions for Boasts {
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_open_for_no_longer_than_the_renewal_allows() -> anyhow::Result<()> {
-    let mut world = World::new().await;
-    world.policy = Policy::of(incumbent_native::version::<Boasts>(Boasts::NAME));
+    let world = under::<Boasts>().await;
     let (alice, _bob) = world.alice_holds().await;
     let epoch = alice.lease.epoch()?;
 
@@ -163,15 +168,13 @@ opens!(
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_opened_at_no_other_epoch_and_for_no_longer_than_the_tenure() -> anyhow::Result<()> {
-    let mut world = World::new().await;
-    world.policy = Policy::of(incumbent_native::version::<AtAnotherEpoch>(AtAnotherEpoch::NAME));
+    let world = under::<AtAnotherEpoch>().await;
     let alice = world.stand("alice").await;
     let tried = alice.lease.try_take().await;
     assert!(matches!(&tried, Err(LeaseError::Lied(Lie::OtherEpoch { .. }))), "{tried:?}");
     assert!(!alice.lease.held());
 
-    let mut world = World::new().await;
-    world.policy = Policy::of(incumbent_native::version::<ForEver>(ForEver::NAME));
+    let world = under::<ForEver>().await;
     let (alice, _bob) = world.alice_holds().await;
     assert_eq!(alice.lease.until(), Some(world.clock.now().plus(TTL - MARGIN)));
     Ok(())
@@ -205,8 +208,7 @@ impl Decisions for Hasty {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_names_its_bucket_though_the_policy_never_asked() -> anyhow::Result<()> {
-    let mut world = World::new().await;
-    world.policy = Policy::of(incumbent_native::version::<Hasty>(Hasty::NAME));
+    let world = under::<Hasty>().await;
     let alice = world.stand("alice").await;
     alice.lease.try_take().await?;
 

@@ -286,8 +286,7 @@ async fn a_tenure_taken_is_above_the_floor_that_was_told_and_no_longer_than_its_
     assert_eq!(io.judge(never).await, Err(Lie::NotOurs(revision + 1)));
     // Raised after it was told: no lie of the policy's. Where it did not ask, it counts.
     assert_eq!(io.floor().await?, 0);
-    let raised = io.floor.raise(revision).await;
-    raised.expect("memory");
+    io.floor.raise(revision).await.expect("memory");
     assert_eq!(io.judge(taken(at(112))).await, Ok(()));
     io.told_floor = None;
     let below = Err(Lie::BelowFloor { said: revision, floor: revision });

@@ -1,7 +1,5 @@
 //! The types of the contract: the policy's own, where the host has those that are generated.
 
-use incumbent_policy::imports::{self, Fault};
-
 use crate::store;
 
 pub use incumbent_policy::gate::{Closed, Open, Standing};
@@ -11,14 +9,14 @@ pub use incumbent_policy::lease::{
     Setback, Sighting, Tenure, Terms, Trouble, Vacancy, Waiting,
 };
 
-impl From<Fault> for store::Fault {
-    fn from(fault: imports::Fault) -> Self {
+impl From<PolicyFault> for store::Fault {
+    fn from(fault: PolicyFault) -> Self {
         match fault {
-            Fault::Denied(text) => Self::Denied(text),
-            Fault::MissingBucket(text) => Self::MissingBucket(text),
-            Fault::TooLarge(text) => Self::TooLarge(text),
-            Fault::Unavailable(text) => Self::Unavailable(text),
-            Fault::Unknown(text) => Self::Unknown(text),
+            PolicyFault::Denied(text) => Self::Denied(text),
+            PolicyFault::MissingBucket(text) => Self::MissingBucket(text),
+            PolicyFault::TooLarge(text) => Self::TooLarge(text),
+            PolicyFault::Unavailable(text) => Self::Unavailable(text),
+            PolicyFault::Unknown(text) => Self::Unknown(text),
         }
     }
 }
