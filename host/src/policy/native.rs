@@ -12,8 +12,8 @@ use crate::policy::Misdeed;
 use crate::policy::version::Ended;
 use crate::store::{BucketInfo, Fault, Reading, Write};
 
-/// The decisions of a lease and of a fence as code of this process, unbounded and not sandboxed: for simulations and tests of what is
-/// a component in earnest. Each method is the export of that name.
+/// The decisions of a lease and of a fence as code of this process, unbounded and not sandboxed: for simulations and
+/// tests of what is a component in earnest. Each method is the export of that name.
 #[async_trait]
 #[expect(missing_docs, reason = "each function is documented where the contract is: in wit/")]
 pub trait Native: Send + Sync {
