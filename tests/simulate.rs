@@ -168,12 +168,16 @@ fn the_command_tells_that_nothing_broke() -> Result<()> {
 #[test]
 fn the_command_tells_what_broke_and_the_line_that_plays_it_again() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("trusting.wasm"), faulty(6)?)?;
-    let (code, out, err) = simulate(&["--policy", "trusting.wasm", "--seeds", "200"], folder.path())?;
+    std::fs::write(folder.path().join("so trusting.wasm"), faulty(6)?)?;
+    let (code, out, err) = simulate(&["--policy", "so trusting.wasm", "--seeds", "200"], folder.path())?;
     ensure!(code == 70 && out.contains("BROKEN"), "{code} {out} {err}");
-    let line = out.lines().last().and_then(|line| line.split_once("once more: incumbent simulate "));
+    let line = out.lines().last().and_then(|line| line.split_once("once more: incumbent "));
     let (_, arguments) = line.ok_or_else(|| anyhow::anyhow!("no line to play it again: {out}"))?;
-    let (code, once_more, err) = simulate(&arguments.split(' ').collect::<Vec<_>>(), folder.path())?;
+    // As it is pasted into a shell.
+    let shell = format!("exec \"$0\" {arguments}");
+    let mut pasted = Command::new("sh");
+    let (code, once_more, err) =
+        output(pasted.arg("-c").arg(shell).arg(incumbent()).current_dir(folder.path()))?;
     let told = |out: &str| {
         out.lines().filter(|line| line.contains("BROKEN  ")).map(String::from).collect::<Vec<_>>()
     };

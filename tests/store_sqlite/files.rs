@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use incumbent::clock::Clock;
+use incumbent::store::queue::QueueConfig;
 use incumbent::store::sqlite::Sqlite;
-use incumbent::store::{Fault, Reading, Store, Write};
+use incumbent::store::{BucketConfig, Fault, Reading, Store, Write};
 
-use super::{GENEROUS, Home, won};
+use super::{GENEROUS, Home, TTL, won};
 
 /// How opening a path fails.
 async fn refused(path: &Path) -> Result<Fault> {
@@ -141,6 +142,34 @@ fn says_damaged(fault: &Fault, home: &Home) -> Result<()> {
     let Fault::Unavailable(told) = fault else { anyhow::bail!("{fault:?}") };
     ensure!(told.contains("damaged") && told.contains(&home.path().display().to_string()), "{told}");
     Ok(())
+}
+
+/// What a start waits for is no call that a gate depends on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_outwaits_another_that_lays_the_file_out() -> Result<()> {
+    let home = Home::new()?;
+    let timeout = Duration::from_millis(10);
+    let config = BucketConfig { ttl: TTL, replicas: 1 };
+    let other = home.by_hand()?;
+
+    other.execute_batch("BEGIN EXCLUSIVE")?;
+    let path = home.path();
+    let open = Sqlite::open(&path, Clock::machine(), timeout);
+    let (opened, ()) = tokio::join!(open, held(&other, timeout));
+    let store = opened?;
+    other.execute_batch("BEGIN IMMEDIATE")?;
+    let (bucket, ()) = tokio::join!(store.create_bucket("leases", &config), held(&other, timeout));
+    bucket?;
+    other.execute_batch("BEGIN IMMEDIATE")?;
+    let queue = QueueConfig { ack_wait: TTL, replicas: 1 };
+    let (queue, ()) = tokio::join!(store.create_queue("checks", &queue), held(&other, timeout));
+    queue.map(|_| ()).map_err(Into::into)
+}
+
+/// Lets the lock go when a call of this time-out would have ended.
+async fn held(other: &rusqlite::Connection, timeout: Duration) {
+    tokio::time::sleep(timeout * 5).await;
+    other.execute_batch("ROLLBACK").expect("it was locked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,7 +82,10 @@ fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Resu
 
 /// The line that plays a seed once more.
 fn again(args: &Simulate, seed: u64) -> String {
-    let policy = args.policy.as_ref().map_or(String::new(), |file| format!(" --policy {}", file.display()));
+    let policy = args.policy.as_ref().map_or(String::new(), |file| {
+        let file = file.display().to_string();
+        format!(" --policy {}", shlex::try_quote(&file).unwrap_or(file.as_str().into()))
+    });
     let calm = if args.calm { " --calm" } else { "" };
     let length = humantime::format_duration(args.length).to_string().replace(' ', "");
     format!("incumbent simulate{policy} --seed {seed} --length {length}{calm}")

@@ -243,10 +243,8 @@ impl Keeper {
 /// Until no act is under way.
 async fn quiet(shared: &Shared) {
     loop {
+        // Listening from here on, before looking, so that a permit dropped between the two is heard.
         let last = shared.quiet.notified();
-        tokio::pin!(last);
-        // Listening before looking, so that a permit dropped between the two is heard.
-        last.as_mut().enable();
         if shared.gate.is_quiet() {
             return;
         }

@@ -37,6 +37,10 @@ use super::{
 };
 use crate::clock::Clock;
 
+/// How much longer a call may take that opens the file or lays something out in it. A disk under load syncs
+/// for seconds, and there is no gate yet that would have to shut.
+const STARTING: Duration = Duration::from_secs(10);
+
 /// A store in a SQLite file. Clones share one connection.
 #[derive(Clone)]
 pub struct Sqlite {
@@ -56,8 +60,8 @@ struct Shared {
 
 impl Sqlite {
     /// The store in the file at `path`, made with its folders when it is not there. Keys age by `clock`.
-    /// Every call, this one too, ends within `timeout` (above zero, at most an hour). Needs a Tokio
-    /// runtime with its time enabled, as all calls do.
+    /// Every call ends within `timeout` (above zero, at most an hour); this one, and those that make a bucket
+    /// or a queue, within 10 s more. Needs a Tokio runtime with its time enabled, as all calls do.
     ///
     /// # Errors
     /// [`Fault::Denied`] when the path is a folder, cannot be written, is no database or another
@@ -90,8 +94,18 @@ impl Sqlite {
                 timeout,
             }),
         };
-        store.call(Kind::Read, store.place(), |_| Ok(())).await?;
+        store.start(Kind::Read, store.place(), |_| Ok(())).await?;
         Ok(store)
+    }
+
+    /// As [`call`](Self::call), with more time: for what a program does before it stands for anything.
+    async fn start<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        about: String,
+        work: impl FnOnce(&mut Session<'_>) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.call_within(self.shared.timeout + STARTING, kind, about, work).await
     }
 
     /// Do `work` on a blocking thread, one call at a time, within the time-out. `about` names what it is
@@ -102,10 +116,20 @@ impl Sqlite {
         about: String,
         work: impl FnOnce(&mut Session<'_>) -> Result<T, Failed> + Send + 'static,
     ) -> Result<T, Fault> {
+        self.call_within(self.shared.timeout, kind, about, work).await
+    }
+
+    async fn call_within<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        kind: Kind,
+        about: String,
+        work: impl FnOnce(&mut Session<'_>) -> Result<T, Failed> + Send + 'static,
+    ) -> Result<T, Fault> {
         let start = Instant::now();
         // A quarter is left for the work itself, so that a lock in the way is told as busy, which is
         // certain, and not as no answer.
-        let waits = start + self.shared.timeout * 3 / 4;
+        let waits = start + timeout * 3 / 4;
         let Ok(mut file) = timeout_at(waits.into(), Arc::clone(&self.shared.file).lock_owned()).await else {
             return Err(Fault::Unavailable(format!("{about}: the calls before it take too long; try again")));
         };
@@ -123,7 +147,7 @@ impl Sqlite {
             }
             done
         });
-        match timeout_at((start + self.shared.timeout).into(), work).await {
+        match timeout_at((start + timeout).into(), work).await {
             Ok(Ok(done)) => done.map_err(|failed| failed.into_fault(kind, about)),
             Ok(Err(_)) | Err(_) => Err(kind.unanswered(about)),
         }
@@ -163,7 +187,7 @@ impl Store for Sqlite {
         }
         let bucket = self.handle(name);
         let (name, config) = (bucket.name.clone(), config.clone());
-        self.call(Kind::Write, bucket.about(), move |session| session.create_bucket(&name, &config)).await?;
+        self.start(Kind::Write, bucket.about(), move |session| session.create_bucket(&name, &config)).await?;
         Ok(bucket)
     }
 
@@ -184,7 +208,7 @@ impl Store for Sqlite {
         }
         let queue = SqliteQueue::new(self, name);
         let (name, ack_wait) = (name.to_owned(), config.ack_wait);
-        self.call(Kind::Write, queue.about(), move |session| session.create_queue(&name, ack_wait)).await?;
+        self.start(Kind::Write, queue.about(), move |session| session.create_queue(&name, ack_wait)).await?;
         Ok(Arc::new(queue))
     }
 
