@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use incumbent::holds::{Event, Job, Kind, PLANS};
 use incumbent::store::Reading;
-use incumbent_tests::site::{CHECKS, DELIVERIES, GROUPS, Seat, Stand, What, builds};
+use incumbent_tests::site::{ACK_WAIT, CHECKS, DELIVERIES, GROUPS, Seat, Stand, What, builds};
 use tokio::sync::oneshot;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -116,6 +116,47 @@ async fn a_check_taken_just_as_a_plan_begins_is_handed_back_and_not_run() -> any
     assert_eq!(alice.said.troubles(), [""; 0]);
     job.done().await?;
     Ok(())
+}
+
+/// A word for an ask that may be the next taker's would take it from that one.
+#[tokio::test(start_paused = true)]
+async fn a_check_is_handed_back_only_while_it_is_surely_this_builders() {
+    for (looking, handed_back) in [(SURE - Duration::from_millis(1), 1), (SURE, 0)] {
+        let seat = Seat::new().await;
+        let alice = seat.builder("alice").await;
+        seat.ask(CHECKS, MINUTE).await;
+        let (go_on, gone_on) = oneshot::channel::<()>();
+        let (wire, memory) = (alice.wire.clone(), seat.memory.clone());
+        alice.wire.before(What::Take, CHECKS, async move {
+            builds(&memory, "plan-12").await;
+            wire.before(What::Keys, PLANS, async move { drop(gone_on.await) });
+        });
+        let builder = alice.builder.clone();
+        let look = tokio::spawn(async move { builder.try_next().await.is_none() });
+        seat.pass(looking).await;
+        assert!(!look.is_finished());
+        go_on.send(()).expect("it is waited for");
+        seat.settle().await;
+        assert!(look.await.expect("no panic"));
+        assert_eq!(alice.wire.count(What::HandBack, CHECKS), handed_back, "{looking:?}");
+    }
+}
+
+/// For so long an ask is surely its taker's: a fifth less than its queue keeps it.
+const SURE: Duration = Duration::from_secs(ACK_WAIT.as_secs() * 4 / 5);
+
+#[tokio::test(start_paused = true)]
+async fn while_a_delivery_is_waited_for_checks_are_looked_at_a_quarter_of_its_ack_wait_later() {
+    let seat = Seat::new().await;
+    let alice = seat.builder_with("alice", |options| options.poll = MINUTE).await.expect("it fits");
+    let builder = alice.builder.clone();
+    let next = tokio::spawn(async move { builder.next().await });
+    seat.pass(Duration::from_millis(1)).await;
+    seat.ask(CHECKS, Duration::ZERO).await;
+    seat.pass(ACK_WAIT / 4 - Duration::from_millis(2)).await;
+    assert!(!next.is_finished());
+    seat.pass(Duration::from_millis(1)).await;
+    assert!(next.is_finished());
 }
 
 #[tokio::test(start_paused = true)]

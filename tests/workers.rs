@@ -90,16 +90,48 @@ async fn errors_and_panics_are_said_and_tried_again_more_and_more_slowly() {
     let (finished, took) = world.until(LONG, run).await;
     assert!(finished);
     assert!(took >= (INTERVAL + 2 * INTERVAL + 4 * INTERVAL) * 3 / 4, "{took:?}");
-    let failed: Vec<_> = alice
-        .events()
-        .into_iter()
-        .filter_map(|event| match event {
-            Event::Failed { why, again_in } => Some((why, again_in)),
-            _ => None,
-        })
-        .collect();
     let expected = [("no such table", 1), ("it panicked: index out of bounds", 2), ("still none", 4)];
-    assert_eq!(failed, expected.map(|(why, times)| (why.to_owned(), INTERVAL * times)));
+    assert_eq!(failures(&alice), expected.map(|(why, times)| (why.to_owned(), INTERVAL * times)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_after_long_work_is_the_first_of_a_row_again() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    // How many intervals it works before it fails.
+    let works = Mutex::new(vec![0, 0, 9, 0, 0, 0, 0, 0].into_iter());
+    let run = alice.workers.run(LEASE, move |_: Duty| {
+        let works = works.lock().unwrap_or_else(PoisonError::into_inner).next();
+        async move {
+            let Some(intervals) = works else { return Ok(()) };
+            tokio::time::sleep(INTERVAL * intervals).await;
+            bail!("no connection")
+        }
+    });
+    let (finished, _) = world.until(10 * LONG, run).await;
+    assert!(finished);
+    let rests: Vec<_> = failures(&alice).into_iter().map(|(_, again_in)| again_in).collect();
+    assert_eq!(rests, [1, 2, 1, 2, 4, 8, 8, 8].map(|times| INTERVAL * times));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_to_rest_for_ever_after_an_error_does_and_can_be_stopped() {
+    let world = World::new().await;
+    let alice = Instance::with(&world, "alice", |options| options.interval = Duration::MAX).await;
+    alice.workers.spawn(LEASE, |_: Duty| async { bail!("no connection") });
+    comes(&world, TTL, || alice.count(|event| matches!(event, Event::Failed { .. })) == 1).await;
+    world.pass(LONG).await;
+    let (left, _) = world.until(TTL, alice.workers.wait(TTL)).await;
+    assert_eq!((left, alice.starts(), alice.events().last()), (vec![], 1, Some(&Event::Stopped)));
+}
+
+/// What its workers failed of, and how long they rest after it.
+fn failures(instance: &Instance) -> Vec<(String, Duration)> {
+    let failure = |event| match event {
+        Event::Failed { why, again_in } => Some((why, again_in)),
+        _ => None,
+    };
+    instance.events().into_iter().filter_map(failure).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ fn run(budget: Budget) -> Result<Outcome> {
     let version = Command::new("cargo").args(["mutants", "--version"]).output()?;
     ensure!(version.status.success(), "cargo-mutants is not here: `cargo install --locked cargo-mutants`");
     let decisions = tried(".cargo/mutants.toml")?;
-    let lease = tried(".cargo/mutants-lease.toml")?;
+    let lease = tried(".cargo/mutants-host.toml")?;
     Ok(Outcome {
         figures: vec![
             Figure::at_least(

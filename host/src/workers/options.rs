@@ -23,8 +23,8 @@ pub struct WorkersOptions {
     /// first renewal themselves. A renew interval that does not fit the bucket's ttl becomes a third of it. Default:
     /// [`LeaseOptions::new`].
     pub lease: LeaseOf,
-    /// How long after an error a worker works again, the first time; twice as long after each further one, up
-    /// to eight times; and how long one that stepped down lets others go first. Default: 20 s.
+    /// How long after an error a worker works again, the first time; twice as long after each further one
+    /// in a row, up to eight times; one that comes so long after the last is the first again. And how long one that stepped down lets others go first. Default: 20 s.
     pub interval: Duration,
     /// How long a worker has to end when its lease was lost, or it was stopped. After that it is cut off where
     /// it next waits, and if that does not end it either, it is abandoned: its lease is not given back but

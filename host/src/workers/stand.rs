@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Duty, Event, Shared, Worker};
@@ -48,8 +48,10 @@ impl Stand {
 
     /// Until the work is finished, or the workers are stopped. Whether it finished.
     pub(super) async fn run(self) -> bool {
-        let mut failed = 0;
+        let interval = self.shared.options.interval;
+        let mut failed: u32 = 0;
         while !self.shared.stop.is_cancelled() {
+            let began = Instant::now();
             let shift = if self.shared.options.election {
                 self.in_office().await
             } else {
@@ -62,13 +64,15 @@ impl Stand {
                     return true;
                 }
                 Some(Shift::Failed(why)) => {
-                    failed += 1;
-                    let again_in =
-                        self.shared.options.interval * (1 << (failed - 1).min(3)).min(REST_LONGEST);
+                    // So long after the one before it is not the next of a row.
+                    let in_a_row = began.elapsed() <= interval.saturating_mul(REST_LONGEST);
+                    failed = if in_a_row { failed.saturating_add(1) } else { 1 };
+                    let times = 2_u32.saturating_pow(failed - 1).min(REST_LONGEST);
+                    let again_in = interval.saturating_mul(times);
                     self.tell(&Event::Failed { why, again_in });
                     Chance::machine().jittered(again_in)
                 }
-                Some(Shift::SteppedDown) => Chance::machine().jittered(self.shared.options.interval),
+                Some(Shift::SteppedDown) => Chance::machine().jittered(interval),
                 // Never beside itself: it stands again when it has ended after all.
                 Some(Shift::Abandoned(mut working)) => {
                     tokio::select! {

@@ -16,7 +16,7 @@ use incumbent::{
 use incumbent_policy::Decisions;
 
 use convert::{guest, host};
-use replay::call;
+pub(crate) use replay::call;
 
 /// The built-in decisions.
 #[derive(Debug)]

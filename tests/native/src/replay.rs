@@ -53,6 +53,9 @@ enum Asked {
     Info(Role),
     LastSequence,
     PurgeBelow(u64),
+    OldestWaiting(String),
+    Take(String, u64),
+    HandBack(u64, u64),
     Floor,
 }
 
@@ -63,6 +66,9 @@ enum Answer {
     Keys(Result<Vec<String>, Fault>),
     Info(Result<BucketInfo, Fault>),
     Number(Result<u64, Fault>),
+    Waiting(Result<Option<Ask>, Fault>),
+    Taken(Result<Option<Taken>, Fault>),
+    HandedBack(Result<(), Fault>),
     Now(Moment),
     Said,
 }
@@ -149,16 +155,16 @@ impl Imports for Replay {
         answered!(self, Number, Asked::PurgeBelow(sequence))
     }
 
-    fn oldest_waiting(&mut self, _: &str) -> Result<Option<Ask>, Fault> {
-        Err(Fault::Denied("a lease has no queue".into()))
+    fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
+        answered!(self, Waiting, Asked::OldestWaiting(queue.into()))
     }
 
-    fn take(&mut self, _: &str, _: u64) -> Result<Option<Taken>, Fault> {
-        Err(Fault::Denied("a lease has no queue".into()))
+    fn take(&mut self, queue: &str, within_ns: u64) -> Result<Option<Taken>, Fault> {
+        answered!(self, Taken, Asked::Take(queue.into(), within_ns))
     }
 
-    fn hand_back(&mut self, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Denied("a lease has no queue".into()))
+    fn hand_back(&mut self, ticket: u64, delay_ns: u64) -> Result<(), Fault> {
+        answered!(self, HandedBack, Asked::HandBack(ticket, delay_ns))
     }
 
     fn floor(&mut self) -> Result<u64, Fault> {
@@ -214,6 +220,19 @@ async fn ask(imports: &mut dyn imports::Imports, asked: Asked) -> Answer {
         ),
         Asked::LastSequence => Answer::Number(imports.last_sequence().await.map_err(fault)),
         Asked::PurgeBelow(sequence) => Answer::Number(imports.purge_below(sequence).await.map_err(fault)),
+        Asked::OldestWaiting(queue) => {
+            let oldest = imports.oldest_waiting(&queue).await;
+            Answer::Waiting(oldest.map(|oldest| oldest.map(waiting)).map_err(fault))
+        }
+        Asked::Take(queue, within_ns) => {
+            let took = imports.take(&queue, Duration::from_nanos(within_ns)).await;
+            let taken = |(ticket, ask)| Taken { ticket, ask: waiting(ask) };
+            Answer::Taken(took.map(|took| took.map(taken)).map_err(fault))
+        }
+        Asked::HandBack(ticket, delay_ns) => {
+            let back = imports.hand_back(ticket, Duration::from_nanos(delay_ns)).await;
+            Answer::HandedBack(back.map_err(fault))
+        }
         Asked::Floor => Answer::Number(imports.floor().await.map_err(fault)),
     }
 }
@@ -243,6 +262,10 @@ fn entry(entry: store::Entry) -> Entry {
     Entry { revision: entry.revision, value: entry.value }
 }
 
+fn waiting(ask: store::queue::Ask) -> Ask {
+    Ask { sequence: ask.sequence, stored: ask.stored.map(since_1970), body: ask.body }
+}
+
 fn fault(fault: store::Fault) -> Fault {
     match fault {
         store::Fault::Denied(text) => Fault::Denied(text),
@@ -262,12 +285,10 @@ fn role(role: Role) -> imports::Role {
 }
 
 fn moment(clock: &incumbent::clock::Clock) -> Moment {
-    let wall: Duration = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Moment {
-        steady_ns: clock.now().0,
-        wall: Wall {
-            seconds: i64::try_from(wall.as_secs()).unwrap_or(i64::MAX),
-            nanoseconds: wall.subsec_nanos(),
-        },
-    }
+    let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Moment { steady_ns: clock.now().0, wall: since_1970(wall) }
+}
+
+fn since_1970(since: Duration) -> Wall {
+    Wall { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
 }

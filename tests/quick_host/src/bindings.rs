@@ -3,6 +3,7 @@
 use crate::store;
 
 pub use incumbent_policy::gate::{Closed, Open, Standing};
+pub use incumbent_policy::holds::{Admitted, Building, Kept, LetThrough, Report, Verdict};
 pub use incumbent_policy::imports::Fault as PolicyFault;
 pub use incumbent_policy::lease::{
     Attempt, Certainty, HeldLease, Holder, Identity, Loss, Release as ReleaseOutcome, Renewal, Request,

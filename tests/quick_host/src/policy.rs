@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use incumbent_policy::Decisions;
+
 use crate::bindings::{
-    Attempt, Closed, HeldLease, Holder, Identity, Open, ReleaseOutcome, Renewal, Request, Sighting, Standing,
-    Tenure, Terms, Trouble, Vacancy,
+    Admitted, Attempt, Building, Closed, HeldLease, Holder, Identity, Kept, Open, PolicyFault,
+    ReleaseOutcome, Renewal, Report, Request, Sighting, Standing, Tenure, Terms, Trouble, Vacancy, Verdict,
 };
 use crate::imports::Imports;
-use crate::natively;
+use crate::natively::{self, BuiltIn, call};
 
 pub use crate::lie::Lie;
 pub use native::Native;
@@ -205,5 +207,62 @@ impl Policy {
         epoch: u64,
     ) -> Called<Result<u64, u64>> {
         Ok(self.decides().admit(&mut io, heard, epoch).await)
+    }
+}
+
+type Answered<T> = Called<Result<T, PolicyFault>>;
+
+/// Holds are decided as the built-in policy decides them, whatever serves.
+#[allow(missing_docs, clippy::missing_errors_doc, reason = "as the host has it")]
+impl Policy {
+    pub async fn assess(&self, mut io: impl Imports + 'static) -> Answered<Verdict> {
+        Ok(call(&mut io, |io| BuiltIn::assess(io)).await)
+    }
+
+    pub async fn let_one_through(
+        &self,
+        mut io: impl Imports + 'static,
+        queues: &[String],
+        builder: &str,
+        after_ns: u64,
+        within_ns: u64,
+    ) -> Answered<Option<Admitted>> {
+        let decide = |io: &mut _| BuiltIn::let_one_through(io, queues, builder, after_ns, within_ns);
+        Ok(call(&mut io, decide).await)
+    }
+
+    pub async fn keep_let_through(
+        &self,
+        mut io: impl Imports + 'static,
+        builder: &str,
+        since: &str,
+        revision: u64,
+    ) -> Answered<Kept> {
+        Ok(call(&mut io, |io| BuiltIn::keep_let_through(io, builder, since, revision)).await)
+    }
+
+    pub async fn drop_let_through(&self, mut io: impl Imports + 'static, revision: u64) -> Answered<()> {
+        Ok(call(&mut io, |io| BuiltIn::drop_let_through(io, revision)).await)
+    }
+
+    pub async fn holds_status(&self, mut io: impl Imports + 'static) -> Answered<Report> {
+        Ok(call(&mut io, |io| BuiltIn::status(io)).await)
+    }
+
+    pub async fn begin_plan(&self, mut io: impl Imports + 'static, plan: &str) -> Answered<Building> {
+        Ok(call(&mut io, |io| BuiltIn::begin(io, plan)).await)
+    }
+
+    pub async fn plan_seen(
+        &self,
+        mut io: impl Imports + 'static,
+        plan: &str,
+        known: &Building,
+    ) -> Answered<Kept> {
+        Ok(call(&mut io, |io| BuiltIn::seen(io, plan, known)).await)
+    }
+
+    pub async fn end_plan(&self, mut io: impl Imports + 'static, plan: &str, revision: u64) -> Answered<()> {
+        Ok(call(&mut io, |io| BuiltIn::end(io, plan, revision)).await)
     }
 }

@@ -1,5 +1,5 @@
-//! The lease from the host's own sources, and its tests as they are, on decisions made in this process. No runtime for
-//! components is built for it, so that each mutant of the lease can be tried (`cargo mutants`).
+//! The lease, the check holds and the workers from the host's own sources, and their tests as they are, on decisions made
+//! in this process. No runtime for components is built for it, so that each mutant of them can be tried (`cargo mutants`).
 
 // What the tests and the sources name.
 extern crate self as incumbent;
@@ -21,12 +21,14 @@ mod host {
     pub mod fence;
     pub mod floor;
     pub mod gate;
+    pub mod holds;
     pub mod imports;
     pub mod lease;
     pub mod lie;
     pub mod limits;
     pub mod rails;
     pub mod store;
+    pub mod workers;
 
     /// The gate's atomics.
     mod sync {
@@ -44,7 +46,9 @@ pub use policy::{Policy, Runtime};
 #[path = "../../support"]
 #[allow(dead_code, reason = "more than is used here")]
 mod support {
+    pub mod crew;
     pub mod faulty;
+    pub mod site;
     pub mod world;
 }
 pub use support::*;
@@ -52,6 +56,12 @@ pub use support::*;
 #[cfg(test)]
 #[path = "../.."]
 mod tests {
+    mod holds_input;
+    mod holds_keep;
+    mod holds_let_through;
+    mod holds_plans;
+    mod holds_taking;
+    mod holds_trouble;
     mod lease_answers;
     mod lease_fence;
     mod lease_floor;
@@ -65,4 +75,6 @@ mod tests {
     mod lease_take;
     mod lease_vacancy;
     mod lease_words;
+    mod workers;
+    mod workers_shutdown;
 }
