@@ -46,6 +46,8 @@ async fn queues_and_a_poll_that_do_not_fit_are_refused() {
     assert_eq!(both.await, "the queue checks is named twice");
     let many = misfit(&seat, |options| options.checks = (0..33).map(|n| format!("checks-{n}")).collect());
     assert_eq!(many.await, "33 queues of checks; the limit is 32");
+    seat.builder_with("alice", |options| options.deliveries = None).await.expect("of checks alone");
+    seat.builder_with("alice", |options| options.checks.clear()).await.expect("of deliveries alone");
     assert!(misfit(&seat, |options| options.poll = Duration::ZERO).await.contains("poll of zero"));
 }
 

@@ -1,10 +1,11 @@
 //! A job while it runs: kept in time, told when it is not, and nobody else's key is ever touched.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use incumbent::clock::Steady;
 use incumbent::holds::{Job, Kind, LET_THROUGH, Lost, RUNNING, TTL};
-use incumbent::store::{Fault, Reading};
+use incumbent::store::{BucketConfig, Fault, Reading, Store as _};
 use incumbent_tests::site::{ACK_WAIT, AFTER, CHECKS, DELIVERIES, Fate, Seat, Stand, What, away, found};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -93,9 +94,12 @@ async fn a_check_whose_key_is_anothers_is_told_and_leaves_that_key_alone() -> an
         let bobs = found(seat.key().await);
         assert_ne!(bobs.value, mine.value);
         let writes = || [What::Update, What::Delete].map(|what| alice.wire.count(what, RUNNING));
-        let before = writes();
-        // It takes its time to end, and does not so much as try to write.
+        let (before, until) = (writes(), job.until());
+        assert!(job.lost_token().is_cancelled());
+        // It takes its time to end, and does not so much as try to write. Nor may it run for longer, though its ask is
+        // kept meanwhile.
         seat.pass(ACK_WAIT).await;
+        assert_eq!(job.until(), until);
         let bobs = found(seat.key().await);
         match ending {
             "done" => job.done().await?,
@@ -246,4 +250,148 @@ async fn a_job_ends_within_a_bound_on_a_store_that_never_answers() {
         alice.said.troubles(),
         ["the let-through key cannot be dropped, and ages out: no answer in time"]
     );
+}
+
+/// A delivery that runs on alice's builder.
+async fn delivery(seat: &Seat) -> (Stand, Job) {
+    let alice = seat.builder("alice").await;
+    seat.ask(DELIVERIES, Duration::ZERO).await;
+    let job = alice.builder.try_next().await.expect("a delivery");
+    (alice, job)
+}
+
+/// The next of these takes this long on its way there.
+fn slow(stand: &Stand, what: What, place: &str, by: Duration) {
+    // From then on, and not from now.
+    stand.wire.before(what, place, async move { tokio::time::sleep(by).await });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ask_is_kept_from_when_its_queue_was_asked_or_told_and_not_from_the_answer() {
+    let seat = Seat::new().await;
+    let alice = seat.builder("alice").await;
+    for (queue, kind) in [(DELIVERIES, Kind::Delivery), (CHECKS, Kind::Check)] {
+        seat.ask(queue, Duration::ZERO).await;
+        slow(&alice, What::Take, queue, 3 * SECOND);
+        let began = seat.clock.now();
+        let (job, took) = seat.until(MINUTE, alice.builder.try_next()).await;
+        let job = job.expect("one waits");
+        assert_eq!((job.kind(), took), (&kind, 3 * SECOND));
+        assert_eq!(job.until(), began.plus(sure(ACK_WAIT)));
+
+        slow(&alice, What::Working, queue, 3 * SECOND);
+        let told = seat.clock.now().plus(ACK_WAIT / 4);
+        seat.pass(ACK_WAIT / 4 + 3 * SECOND).await;
+        assert_eq!(job.until(), told.plus(sure(ACK_WAIT)));
+        job.done().await.expect("it is this builder's");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_let_through_is_kept_from_when_its_queue_was_asked() {
+    let seat = Seat::new().await;
+    let alice = seat.builder("alice").await;
+    seat.builds("plan-12").await;
+    seat.ask(CHECKS, AFTER).await;
+    slow(&alice, What::Take, CHECKS, SECOND);
+    let began = seat.clock.now();
+    let (job, _) = seat.until(MINUTE, alice.builder.try_next()).await;
+    assert_eq!(job.expect("it is old enough").until(), began.plus(sure(ACK_WAIT)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_lives_shorter_than_an_ask_is_written_in_its_own_time() -> anyhow::Result<()> {
+    let ttl = 20 * SECOND;
+    let seat = Seat::new().await;
+    seat.memory.drop_bucket(RUNNING);
+    seat.memory.create_bucket(RUNNING, &BucketConfig { ttl, replicas: 1 }).await?;
+    let (alice, job) = let_through(&seat).await;
+    seat.pass(MINUTE).await;
+    assert_eq!((job.why_lost(), alice.wire.count(What::Update, RUNNING)), (None, 12));
+    // From when it was sent.
+    slow(&alice, What::Update, RUNNING, 3 * SECOND);
+    let sent = seat.clock.now().plus(ttl / 4);
+    seat.pass(ttl / 4 + 3 * SECOND).await;
+    assert_eq!(job.until(), sent.plus(sure(ttl)));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_never_answered_does_not_keep_the_queue_from_being_told() {
+    let seat = Seat::new().await;
+    let (alice, job) = let_through(&seat).await;
+    alice.wire.always(What::Update, RUNNING, Fate::Hangs);
+    seat.pass(MINUTE).await;
+    assert_eq!(job.why_lost(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_could_not_be_written_is_written_again_sooner_though_the_queue_was_told() {
+    let seat = Seat::new().await;
+    let (alice, _job) = let_through(&seat).await;
+    alice.wire.always(What::Update, RUNNING, Fate::Fails(away()));
+    let every = ACK_WAIT / 4;
+    seat.pass(every + every / 5).await;
+    assert_eq!(alice.wire.count(What::Update, RUNNING), 2);
+}
+
+/// Its queue does not know whose word it hears.
+#[tokio::test(start_paused = true)]
+async fn of_an_ask_that_may_be_anothers_its_queue_is_told_nothing() {
+    let seat = Seat::new().await;
+    let (alice, job) = delivery(&seat).await;
+    alice.wire.always(What::Working, DELIVERIES, Fate::Fails(away()));
+    let mut untils = job.untils();
+    untils.mark_unchanged();
+    seat.until(ACK_WAIT, job.lost()).await;
+    // What does not move is not told: a guardian would cut the grace by it.
+    assert_eq!((seat.clock.now(), untils.has_changed().ok()), (job.until(), Some(false)));
+    alice.wire.heal();
+    let told = || [What::Working, What::HandBack].map(|what| alice.wire.count(what, DELIVERIES));
+    let before = told();
+    seat.pass(3 * SECOND).await;
+    drop(job);
+    seat.settle().await;
+    assert_eq!(told(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_job_that_is_left_nobody_is_told() {
+    let seat = Seat::new().await;
+    let (alice, job) = let_through(&seat).await;
+    job.leave();
+    seat.pass(ACK_WAIT - SECOND).await;
+    assert_eq!((alice.wire.count(What::HandBack, CHECKS), alice.wire.count(What::Delete, RUNNING)), (0, 0));
+    assert!(!seat.waits(CHECKS).await);
+    seat.pass(SECOND).await;
+    assert!(seat.waits(CHECKS).await && matches!(seat.key().await, Reading::Found(_)));
+    seat.pass(TTL).await;
+    assert!(matches!(seat.key().await, Reading::Aged(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_keeper_panicked_is_lost() {
+    let seat = Seat::new().await;
+    let told = |_: &_| panic!("whoever is told of events has a bug");
+    let alice = seat.builder_with("alice", |options| options.on_event = Arc::new(told)).await;
+    let alice = alice.expect("it fits");
+    seat.ask(DELIVERIES, Duration::ZERO).await;
+    let job = alice.builder.try_next().await.expect("a delivery");
+    alice.wire.always(What::Working, DELIVERIES, Fate::Fails(away()));
+    let (_, took) = seat.until(ACK_WAIT, job.lost()).await;
+    assert!(took < ACK_WAIT / 2, "{took:?}");
+    assert_eq!(job.why_lost(), Some(Lost::Overdue("its keeper panicked".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_builder_is_closed_once_what_a_look_took_is_handed_back() {
+    let seat = Seat::new().await;
+    let alice = seat.builder("alice").await;
+    seat.ask(CHECKS, Duration::ZERO).await;
+    slow(&alice, What::Take, CHECKS, SECOND);
+    slow(&alice, What::HandBack, CHECKS, SECOND);
+    let builder = Arc::into_inner(alice.builder).expect("nobody else has it");
+    assert!(tokio::time::timeout(Duration::ZERO, builder.try_next()).await.is_err());
+    let ((), took) = seat.until(MINUTE, builder.close()).await;
+    assert_eq!((took, seat.waits(CHECKS).await), (2 * SECOND, true));
 }

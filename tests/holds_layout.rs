@@ -11,7 +11,9 @@ use async_nats::jetstream::stream::{Config, RetentionPolicy};
 use async_nats::jetstream::{self, Context};
 use async_trait::async_trait;
 use incumbent::clock::Clock;
-use incumbent::holds::{Authority, Buckets, Builder, BuilderOptions, Job, Kind, Lost, Plans, status};
+use incumbent::holds::{
+    Authority, Buckets, Builder, BuilderOptions, Job, Kind, Lost, NotInOffice, Plans, status,
+};
 use incumbent::policy::{Policy, Runtime};
 use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent::store::queue::QueueConfig;
@@ -87,7 +89,7 @@ struct InOffice;
 
 #[async_trait]
 impl Authority for InOffice {
-    async fn in_office(&self) -> Result<u64, String> {
+    async fn in_office(&self) -> Result<u64, NotInOffice> {
         Ok(1)
     }
 }

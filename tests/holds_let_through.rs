@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use incumbent::holds::{Job, Kind, LET_THROUGH, RUNNING};
-use incumbent::store::{Fault, Reading};
+use incumbent::store::queue::QueueConfig;
+use incumbent::store::{Fault, Reading, Store as _};
 use incumbent_tests::site::{AFTER, CHECKS, DELIVERIES, Fate, GROUPS, Seat, Stand, What, away, found};
 use tokio::sync::oneshot;
 
@@ -48,6 +49,23 @@ async fn the_key_holds_the_builder_and_since_when_in_these_very_bytes() {
     assert_eq!(job.kind(), &Kind::LetThrough { since: since.into() });
     let key = found(seat.key().await).value;
     assert_eq!(String::from_utf8_lossy(&key), format!(r#"{{"builder":"alice","since":"{since}"}}"#));
+}
+
+/// A quarter of the shortest ack wait, of which what it brings has most left then.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_snatched_away_is_waited_for_a_quarter_of_its_ack_wait() -> anyhow::Result<()> {
+    let seat = held().await;
+    let quick = QueueConfig { ack_wait: 4 * SECOND, replicas: 1 };
+    seat.memory.create_queue("quick", &quick).await?;
+    let alice = seat.builder_with("alice", |options| options.checks = vec!["quick".into()]).await?;
+    seat.ask("quick", AFTER).await;
+    let queue = seat.queue("quick").await;
+    alice.wire.before(What::Take, "quick", async move {
+        std::mem::forget(queue.take(Duration::ZERO).await);
+    });
+    let (job, took) = seat.until(10 * SECOND, alice.builder.try_next()).await;
+    assert_eq!((job.is_none(), took), (true, SECOND));
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use incumbent::holds::{Authority, Building, Claim, HoldsError, PLANS, Plans, TTL};
+use incumbent::holds::{Authority, Building, Claim, HoldsError, NotInOffice, PLANS, Plans, TTL};
 use incumbent::store::{BucketConfig, Fault, Reading, Store as _};
 use incumbent::{Lease, LeaseOptions};
 use incumbent_tests::site::{Fate, Office, Said, Seat, What, Wire, away, found};
@@ -147,6 +147,44 @@ async fn when_the_office_is_lost_nothing_is_said_any_more_and_the_plan_ages_out(
     alice.office.set(true);
     assert!(is_not_in_office(&plan.end().await));
     assert_eq!(alice.writes(), writes);
+}
+
+/// The store that cannot be written cannot say either who is in office.
+#[tokio::test(start_paused = true)]
+async fn an_office_that_cannot_be_told_for_a_while_is_not_lost() -> anyhow::Result<()> {
+    let seat = Seat::new().await;
+    let alice = Stand::at(&seat).await;
+    let plan = alice.begins().await;
+    alice.office.say(Err(NotInOffice::Unsure("who holds it cannot be read".into())));
+    seat.pass(SEEN + SECOND).await;
+    assert_eq!(value(&seat).await, building("09:00:00", "09:00:00"));
+    alice.office.set(true);
+    seat.pass(SEEN / 5).await;
+    assert_eq!(value(&seat).await, building("09:00:00", "09:00:36"));
+    Ok(plan.end().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saying_that_is_never_answered_is_cut_off_and_said_again() {
+    let seat = Seat::new().await;
+    let alice = Stand::at(&seat).await;
+    let _plan = alice.begins().await;
+    alice.wire.once(What::Update, PLANS, Fate::Hangs);
+    seat.pass(2 * SEEN + SEEN / 5).await;
+    assert_eq!(value(&seat).await, building("09:00:00", "09:01:06"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_another_wrote_over_is_said_again_by_who_is_in_office() -> anyhow::Result<()> {
+    let seat = Seat::new().await;
+    let alice = Stand::at(&seat).await;
+    let _plan = alice.begins().await;
+    let there = found(seat.plan(PLAN).await);
+    let theirs = building("08:50:00", "08:59:00");
+    seat.bucket(PLANS).await.update(PLAN, theirs.as_bytes(), there.revision).await?;
+    seat.pass(SEEN).await;
+    assert_eq!(value(&seat).await, building("08:50:00", "09:00:30"));
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,6 +335,17 @@ async fn the_holder_of_a_lease_says_what_builds_and_says_no_more_once_it_gave_it
     let epoch = lease.try_take().await?;
     let plan = own.begin(PLAN).await?;
     let (claimed, _) = seat.plans(&seat.wire(), &claim(epoch)).await;
+    let wire = seat.wire();
+    wire.always(What::Get, "leases", Fate::Fails(away()));
+    let blind = Claim {
+        policy: policy.clone(),
+        bucket: wire.bucket("leases").await?,
+        clock: seat.clock.clone(),
+        lease: "controller".into(),
+        epoch,
+    };
+    let says = "who holds controller cannot be read";
+    assert!(matches!(blind.in_office().await, Err(NotInOffice::Unsure(why)) if why.starts_with(says)));
     claimed.say("plan-13").await?;
     let (earlier, _) = seat.plans(&seat.wire(), &claim(epoch + 1)).await;
     let why = earlier.say("plan-14").await.expect_err("another epoch").to_string();

@@ -82,7 +82,9 @@ async fn a_check_that_was_taken_under_the_key_is_run() -> Result<()> {
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_was_not_taken_under_the_key_is_not_run() -> Result<()> {
-    let misled = |ticket| format!("the policy admitted the ask {ticket}, which it did not take");
+    let misled = |ticket: u64, queue: &str| {
+        format!("the policy admitted the ask {ticket} of the queue {queue:?}, which it did not take")
+    };
     let never = |revision| {
         format!(
             "the policy is not believed: it answered a tenure at revision {revision}, which this lease object never wrote"
@@ -90,12 +92,22 @@ async fn a_check_that_was_not_taken_under_the_key_is_not_run() -> Result<()> {
     };
     let of = |queue, length, ticket, revision| admitted(queue, length, ticket, revision);
     let cases = [
-        ("nothing was taken", format!("{CREATE} {}", of(OF_CHECKS, 6, 1, REVISION)), misled(1)),
-        ("another ask was taken", format!("{CREATE} {TAKE} {}", of(OF_CHECKS, 6, 2, REVISION)), misled(2)),
+        ("nothing was taken", format!("{CREATE} {}", of(OF_CHECKS, 6, 1, REVISION)), misled(1, CHECKS)),
+        (
+            "another ask was taken",
+            format!("{CREATE} {TAKE} {}", of(OF_CHECKS, 6, 2, REVISION)),
+            misled(2, CHECKS),
+        ),
         (
             "a queue of its own making",
             format!("{CREATE} {TAKE} {}", of("(i32.const 528)", 11, 1, REVISION)),
-            misled(1),
+            misled(1, "let-through"),
+        ),
+        // It is kept by the ack wait of the queue that it came from.
+        (
+            "another queue of one's own",
+            format!("{CREATE} {TAKE} {}", of("(i32.const 592)", 12, 1, REVISION)),
+            misled(1, GROUPS),
         ),
         ("a key never written", of(OF_CHECKS, 6, 1, "(i64.const 57)"), never(57)),
         ("another revision", format!("{CREATE} {TAKE} {}", of(OF_CHECKS, 6, 1, "(i64.const 57)")), never(57)),

@@ -10,7 +10,7 @@ use incumbent_policy::lease::{
 };
 use incumbent_policy::{Decisions, Imports};
 use incumbent_tests::faulty::Kind;
-use incumbent_tests::world::{MARGIN, RENEW, TTL, World};
+use incumbent_tests::world::{LEASE, MARGIN, RENEW, TTL, World};
 
 /// Answers every renewal with one of the setbacks that shut the gate.
 macro_rules! renews {
@@ -89,6 +89,45 @@ async fn a_renewal_that_the_policy_refuses_shuts_the_gate() -> anyhow::Result<()
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_gives_way_shuts_the_gate() -> anyhow::Result<()> {
     shuts::<GivesWay>(NotHeld::Asked).await
+}
+
+/// Takes a renewal that was refused for one that was kept, or for one that failed.
+struct Deaf<const KEEPS: bool>;
+
+impl<const KEEPS: bool> Decisions for Deaf<KEEPS> {
+    const NAME: &'static str = "Deaf";
+    const VERSION: &'static str = "0.0.0";
+
+    fn renew(io: &mut impl Imports, terms: &Terms, who: &Identity, tenure: Tenure) -> Renewal {
+        match lease::renew(io, terms, who, tenure) {
+            Renewal::Refused(set) if KEEPS => {
+                Renewal::Kept(Tenure { certainty: Certainty::Sure, ..set.tenure })
+            }
+            Renewal::Refused(Setback { tenure, why }) => {
+                Renewal::Failed(Setback { tenure: Tenure { certainty: Certainty::Unsure, ..tenure }, why })
+            }
+            other => other,
+        }
+    }
+}
+
+async fn stays_shut<const KEEPS: bool>() -> anyhow::Result<()> {
+    let world = under::<Deaf<KEEPS>>().await;
+    let (alice, _bob) = world.alice_holds().await;
+    world.faulty.forget(LEASE).await?;
+    assert!(alice.lease.renew().await.is_err());
+    assert_eq!(alice.lease.epoch(), Err(NotHeld::Doubted));
+
+    world.policy.swap(incumbent_native::version::<Trusts>(Trusts::NAME), None);
+    world.settle().await;
+    assert_eq!(alice.lease.epoch(), Err(NotHeld::Doubted));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_shut_by_a_refusal_is_not_opened_by_what_a_policy_makes_of_it() -> anyhow::Result<()> {
+    stays_shut::<true>().await?;
+    stays_shut::<false>().await
 }
 
 /// Keeps the gate shut.

@@ -140,6 +140,19 @@ async fn a_store_that_is_back_before_the_time_is_up_costs_nothing() -> anyhow::R
     Ok(())
 }
 
+/// A panic in what the lease is given to ask or to tell ends the task that keeps it.
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_keeper_panicked_is_told_at_once() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let poisoned = || panic!("the worker's lock is poisoned");
+    let alice = world.stand_with("alice", |options| options.healthy = Arc::new(poisoned)).await?;
+    alice.lease.try_take().await?;
+    world.until(RENEW, alice.lease.lost_token().cancelled()).await;
+    assert_eq!(alice.lease.ended(), lost(Loss::Overdue));
+    assert_eq!(alice.lease.epoch(), Err(NotHeld::Lost(Box::new(Loss::Overdue))));
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_not_well_is_not_renewed() -> anyhow::Result<()> {
     let world = World::new().await;

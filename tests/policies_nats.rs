@@ -2,18 +2,23 @@
 
 mod publishing;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use async_nats::jetstream::object_store::{ObjectMetadata, ObjectStore};
 use incumbent::limits::COMPONENT_BYTES;
 use incumbent::policies::publish::{PublishError, create_bucket, publish};
-use incumbent::policies::source::{NatsSource, Offer, SourceError};
+use incumbent::policies::source::{NatsSource, Offer, Offers, SourceError};
+use incumbent::policies::{Event, Policies, PoliciesOptions};
+use incumbent::policy::Runtime;
 use incumbent::store::Fault;
 use incumbent::store::nats::{Nats, NatsOptions};
 use incumbent_tests::nats::NatsServer;
+use incumbent_tests::proxy::Proxy;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 /// Generous: no test waits for it, unless it fails.
@@ -268,5 +273,26 @@ async fn what_was_offered_is_not_fetched_again_at_each_look() -> Result<()> {
     silent(&mut source).await?;
     source.reread();
     ensure!(matches!(refused(&mut source).await?, SourceError::Unreadable { .. }));
+    Ok(())
+}
+
+/// The quarantine is looked at every second, and a policy may take longer than that to come.
+#[tokio::test]
+async fn a_policy_that_takes_long_to_come_is_tried_all_the_same() -> Result<()> {
+    let (server, near) = stage().await?;
+    publish(&near, BUCKET, NAME, &large(1), None).await?;
+    let proxy = Proxy::start(server.address()).await?;
+    let far = connect(&proxy.url()).await?;
+    let source = NatsSource::new(&far, BUCKET, NAME)?;
+    // A look and three pieces, one behind the other.
+    proxy.delay(Duration::from_millis(400));
+
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let on_event = Arc::new(move |event: &Event| drop(tell.send(event.to_string())));
+    let options = PoliciesOptions { on_event, ..PoliciesOptions::default() };
+    let policies = Policies::open(&Runtime::new()?, options).await?;
+    let _following = policies.follow(Offers::Nats(source));
+    let event = timeout(PATIENCE, told.recv()).await.context("nothing was tried")?.context("it follows")?;
+    ensure!(event.contains("is refused: compile"), "{event}");
     Ok(())
 }

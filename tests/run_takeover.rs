@@ -155,6 +155,23 @@ fn server_away_for_longer_than_the_ttl_ends_the_command_and_a_later_candidate_ta
 }
 
 #[test]
+fn one_that_lost_its_lease_with_the_server_stands_again_when_it_is_back() -> Result<()> {
+    let mut server = NatsServer::start()?;
+    let arena = Arena::new(server.url(), &[&TIMES[..], &["--again"]].concat())?;
+    let made = arena.command(&["bucket", "create", "leases", "--ttl", "3s"]).status()?;
+    ensure!(made.success(), "the bucket cannot be made");
+    let mut alice = arena.stand("alice")?;
+    let first = arena.started(1)?;
+
+    server.kill()?;
+    alice.hears("cannot open the bucket")?;
+    server.restart()?;
+    let second = arena.started(2)?;
+    ensure!(second.epoch > first.epoch, "{second:?} is not above {first:?}");
+    arena.check()
+}
+
+#[test]
 fn wiped_server_ends_the_command_and_the_next_epoch_is_above_every_earlier_one() -> Result<()> {
     let (arena, server) = nats()?;
     let mut server = server.expect("a server of its own");

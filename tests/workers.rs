@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use async_trait::async_trait;
+use incumbent::LeaseOptions;
 use incumbent::lease::step_down;
 use incumbent::store::{Fault, Reading, Store};
 use incumbent::workers::{Duty, Event, Worker, Workers, WorkersOptions};
@@ -326,6 +327,86 @@ async fn a_worker_that_is_not_well_steps_down_and_another_instance_works() {
     assert_eq!(post.most(), 1);
     world.pass(INTERVAL / 2).await;
     assert_eq!(alice.starts(), 1, "it rests before it stands again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_gave_way_lets_others_go_first() -> Result<()> {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    alice.workers.spawn(LEASE, Post::default());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    step_down(policy().await, &world.faulty.bare().await?, &world.clock, LEASE, "ops").await?;
+    comes(&world, TTL, || alice.count(|event| matches!(event, Event::SteppingDown { .. })) == 1).await;
+    world.pass(INTERVAL / 2).await;
+    assert_eq!(alice.starts(), 1);
+    comes(&world, INTERVAL, || alice.starts() == 2).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_process_is_not_well_steps_down_though_the_worker_is() {
+    let world = World::new().await;
+    let change = |options: &mut WorkersOptions| {
+        let lease = options.lease.clone();
+        options.lease = Arc::new(move |name| LeaseOptions {
+            healthy: Arc::new(|| Err("no memory is left".into())),
+            ..lease(name)
+        });
+    };
+    let alice = Instance::with(&world, "alice", change).await;
+    alice.workers.spawn(LEASE, Post::default());
+    let why = "it is not well: no memory is left".to_owned();
+    comes(&world, TTL, || alice.events().contains(&Event::SteppingDown { why: why.clone() })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renew_interval_that_does_not_fit_the_bucket_is_made_to() {
+    let world = World::new().await;
+    let change = |options: &mut WorkersOptions| {
+        let lease = options.lease.clone();
+        options.lease = Arc::new(move |name| {
+            let mut options = lease(name);
+            options.timing.renew_every = Some(2 * TTL);
+            options
+        });
+    };
+    let alice = Instance::with(&world, "alice", change).await;
+    alice.workers.spawn(LEASE, Post::default());
+    comes(&world, TTL, || alice.starts() == 1).await;
+    world.pass(3 * TTL).await;
+    assert_eq!(alice.count(|event| *event == Event::Lost), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_after_the_stop_does_not_so_much_as_stand() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    alice.workers.stop();
+    let (finished, _) = world.until(TTL, alice.workers.run(LEASE, Post::default())).await;
+    assert_eq!((finished, alice.events(), alice.line.ops()), (false, vec![Event::Stopped], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stand_that_is_dropped_leaves_no_worker_at_work() {
+    let world = World::new().await;
+    let alice = Instance::new(&world, "alice").await;
+    let working = Arc::new(());
+    let works = working.clone();
+    let run = alice.workers.run(LEASE, move |_: Duty| {
+        let works = works.clone();
+        async move {
+            std::future::pending::<()>().await;
+            drop(works);
+            Ok(())
+        }
+    });
+    let run = tokio::spawn(run);
+    comes(&world, TTL, || alice.starts() == 1).await;
+    world.settle().await;
+    assert_eq!(Arc::strong_count(&working), 3);
+    run.abort();
+    world.settle().await;
+    assert_eq!(Arc::strong_count(&working), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ mod job;
 mod keeper;
 mod places;
 mod plans;
+mod source;
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::clock::Clock;
 use crate::policy::Policy;
 use crate::store::{Fault, Store};
 
-pub use authority::{Authority, Claim};
+pub use authority::{Authority, Claim, NotInOffice};
 pub use builder::{Builder, BuilderOptions};
 pub use error::HoldsError;
 pub use event::Event;

@@ -302,7 +302,7 @@ impl OwnKey {
         let mut rails = self.rails();
         match answer {
             Ok(Write::Written(revision)) => rails.acknowledged(ticket, *revision),
-            Ok(Write::Stale(_)) => rails.not_applied(ticket),
+            Ok(Write::Stale(_)) => rails.refused(ticket),
             // It may have been applied, or may be yet.
             Err(Fault::Unknown(_)) => {}
             Err(_) => rails.not_applied(ticket),

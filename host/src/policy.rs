@@ -141,6 +141,11 @@ impl Policy {
         self.serving.publish(version, probation);
     }
 
+    /// As [`swap`](Self::swap) to one that is proven, where this version serves. Whether it did.
+    pub(crate) fn swap_from(&self, from: &Version, to: Version) -> bool {
+        self.serving.replace(from, to)
+    }
+
     /// Told of what becomes of versions on probation, from within the call that decides it; must not block. The first
     /// one that is set stays.
     pub fn on_verdict(&self, told: impl Fn(Verdict) + Send + Sync + 'static) {

@@ -36,6 +36,8 @@ pub(crate) struct Rails {
     last_ticket: u64,
     /// Writes up to this ticket may have been undone by a deletion sent after them.
     void: u64,
+    /// Whether a write was refused since the lease was taken, or one was last acknowledged.
+    refused: bool,
     finished: bool,
 }
 
@@ -83,6 +85,7 @@ impl Rails {
             epoch: None,
             last_ticket: 0,
             void: 0,
+            refused: false,
             finished: false,
         }
     }
@@ -100,6 +103,7 @@ impl Rails {
     pub(crate) fn acknowledged(&mut self, ticket: u64, revision: u64) {
         if let Some(write) = self.settle(ticket) {
             self.last_value = write.value;
+            self.refused = false;
             self.owned(Own { revision, sent: write.sent });
         }
     }
@@ -113,6 +117,18 @@ impl Rails {
     /// The write was surely not applied.
     pub(crate) fn not_applied(&mut self, ticket: u64) {
         self.settle(ticket);
+    }
+
+    /// Something else stands there than the write expected, and it was not applied.
+    pub(crate) fn refused(&mut self, ticket: u64) {
+        self.not_applied(ticket);
+        self.refused = true;
+    }
+
+    /// Whether what stands there may be another's: a write was refused and none acknowledged since, which alone proves
+    /// that it is not. A record that is read may be an old one.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused
     }
 
     fn settle(&mut self, ticket: u64) -> Option<Pending> {
@@ -219,6 +235,7 @@ impl Rails {
     ) -> Result<Steady, Lie> {
         let cut = self.may_take(epoch, revision, until, floor)?;
         self.epoch = Some(epoch);
+        self.refused = false;
         Ok(cut)
     }
 

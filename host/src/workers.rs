@@ -111,7 +111,7 @@ impl Workers {
     }
 
     /// Stop, and wait until all workers have ended and given their leases back, or for this long. The names of
-    /// those that have not; their leases expire.
+    /// those that have not; their leases expire. One that was abandoned is not waited for: its gate is shut.
     pub async fn wait(&self, timeout: Duration) -> Vec<String> {
         self.stop();
         let mut count = self.shared.count.subscribe();

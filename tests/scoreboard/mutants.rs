@@ -1,4 +1,4 @@
-//! Every change that cargo-mutants knows of the policy, the gate, the guard rails and the lease: whether a test notices it.
+//! Every change that cargo-mutants knows of policy, gate, guard rails, lease, holds and workers: whether a test notices it.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::row::{Budget, Figure, Outcome, Row};
 
 pub(crate) const ROW: Row = Row {
     name: "mutants",
-    means: "the policy, the gate, the guard rails and the lease, changed in every way that cargo-mutants knows, one at a time",
+    means: "policy, gate, guard rails, lease, holds and workers, changed in every way that cargo-mutants knows, one at a time",
     run,
 };
 
@@ -35,7 +35,7 @@ impl Outcomes {
 
 fn run(budget: Budget) -> Result<Outcome> {
     if budget == Budget::Quick {
-        let figures = vec![Figure::told("viable mutants killed", "at night only: an hour".into())];
+        let figures = vec![Figure::told("viable mutants killed", "at night only: two hours".into())];
         return Ok(Outcome { figures, seeds: String::new() });
     }
     let version = Command::new("cargo").args(["mutants", "--version"]).output()?;
@@ -50,7 +50,7 @@ fn run(budget: Budget) -> Result<Outcome> {
                 decisions.viable(),
             ),
             Figure::at_least("viable", decisions.viable(), 400),
-            Figure::at_least("of the lease: killed", lease.killed(), lease.viable()),
+            Figure::at_least("of lease, holds and workers: killed", lease.killed(), lease.viable()),
             Figure::at_least("viable", lease.viable(), 150),
         ],
         seeds: String::new(),

@@ -5,14 +5,14 @@ mod wire;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use incumbent::clock::{Clock, Steady};
 use incumbent::holds::{
-    Authority, Buckets, Builder, BuilderOptions, Event, HoldsError, LET_THROUGH, PLANS, Plans, RUNNING, TTL,
+    Authority, Buckets, Builder, BuilderOptions, Event, HoldsError, LET_THROUGH, NotInOffice, PLANS, Plans,
+    RUNNING, TTL,
 };
 use incumbent::store::memory::Memory;
 use incumbent::store::queue::{Queue, QueueConfig};
@@ -311,25 +311,32 @@ impl fmt::Debug for Said {
 
 /// An office that a test gives and takes.
 #[derive(Debug)]
-pub struct Office(AtomicBool);
+pub struct Office(Mutex<Result<u64, NotInOffice>>);
 
 impl Office {
     /// In office from the start, or not.
     #[must_use]
     pub fn new(held: bool) -> Arc<Self> {
-        Arc::new(Self(AtomicBool::new(held)))
+        let office = Arc::new(Self(Mutex::new(Ok(7))));
+        office.set(held);
+        office
     }
 
     /// In office from now, or not.
     pub fn set(&self, held: bool) {
-        self.0.store(held, Ordering::SeqCst);
+        self.say(if held { Ok(7) } else { Err(NotInOffice::Over("bob holds it".into())) });
+    }
+
+    /// This is answered from now on.
+    pub fn say(&self, answer: Result<u64, NotInOffice>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 }
 
 #[async_trait]
 impl Authority for Office {
-    async fn in_office(&self) -> Result<u64, String> {
-        if self.0.load(Ordering::SeqCst) { Ok(7) } else { Err("bob holds it".into()) }
+    async fn in_office(&self) -> Result<u64, NotInOffice> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use incumbent::guard::GuardError;
-use incumbent::holds::HoldsError;
+use incumbent::holds::{HoldsError, NotInOffice};
 use incumbent::lease::LeaseError;
 use incumbent::policies::publish::PublishError;
 use incumbent::policies::source::SourceError;
@@ -101,7 +101,8 @@ fn of_fault(fault: &Fault) -> Exit {
 fn of_holds(why: &HoldsError) -> Exit {
     match why {
         HoldsError::Store(fault) => of_fault(fault),
-        HoldsError::NotInOffice(_) => Exit::Lost,
+        HoldsError::NotInOffice(NotInOffice::Over(_)) => Exit::Lost,
+        HoldsError::NotInOffice(NotInOffice::Unsure(_)) => Exit::Unavailable,
         HoldsError::Misfit(_) => Exit::Config,
         // Policy, Lied, and whatever comes later.
         _ => Exit::Internal,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use incumbent::clock::Steady;
 use incumbent::guard::{GuardOptions, Guarded, Status};
-use incumbent::lease::{Event, Lease, LeaseOptions};
+use incumbent::lease::{Event, Lease, LeaseError, LeaseOptions};
 use incumbent::policy::Policy;
 use incumbent::store::Store;
 use tokio::sync::watch;
@@ -27,8 +27,22 @@ pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
         agree(&*store, &args.bucket.bucket, ttl).await?;
     }
     let serves = policy::serves(&args.policy, &args.store, as_json).await?;
+    let (mut stood, mut said) = (false, false);
     loop {
-        let stand = Stand::new(&args, as_json, &serves.policy, &*store).await?;
+        let stand = match Stand::new(&args, as_json, &serves.policy, &*store).await {
+            // What took the lease away may be there still, and the others' stand waits as well.
+            Err(why) if stood && passes(&why) => {
+                if !std::mem::replace(&mut said, true) {
+                    say::error(&format!("{why:#}; trying again"));
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(STAND_AGAIN) => continue,
+                    signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+                }
+            }
+            stand => stand?,
+        };
+        (stood, said) = (true, false);
         match stand.serve(&args, &serves, &mut signals).await? {
             End::Lost if args.again => {}
             End::GaveWay { rest } if args.again => tokio::select! {
@@ -41,6 +55,11 @@ pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Whether it may be otherwise later without anybody doing anything.
+fn passes(why: &anyhow::Error) -> bool {
+    why.downcast_ref::<LeaseError>().is_some_and(LeaseError::passes)
+}
+
 /// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored.
 async fn agree(store: &dyn Store, bucket: &str, ttl: Duration) -> anyhow::Result<()> {
     let has = store.bucket(bucket).await?.info().await?.ttl;
@@ -50,8 +69,11 @@ async fn agree(store: &dyn Store, bucket: &str, ttl: Duration) -> anyhow::Result
     let (has, ttl) = (humantime::format_duration(has), humantime::format_duration(ttl));
     let text =
         format!("the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket");
-    Err(incumbent::lease::LeaseError::Misfit(text).into())
+    Err(LeaseError::Misfit(text).into())
 }
+
+/// How soon one who lost the lease with its store tries to stand again.
+const STAND_AGAIN: Duration = Duration::from_secs(1);
 
 enum End {
     Lost,

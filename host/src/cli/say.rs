@@ -6,6 +6,14 @@ use incumbent::policies;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+/// One line on standard error. Whoever read it may be gone, which is no reason to stop: what goes on here keeps a lease.
+macro_rules! tell {
+    ($($told:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($told)*);
+    }};
+}
+
 /// Says what the libraries log, at the level that was asked for.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
@@ -24,7 +32,7 @@ pub(crate) fn log(verbose: u8) {
 
 /// Says what went wrong.
 pub(crate) fn error(why: &str) {
-    eprintln!("incumbent: {why}");
+    tell!("incumbent: {why}");
 }
 
 /// Says what happened to a lease, in one line. Renewals are said only when more was asked for.
@@ -33,9 +41,9 @@ pub(crate) fn event(lease: &str, event: &Event, as_json: bool, verbose: bool) {
         return;
     }
     if as_json {
-        eprintln!("{}", to_json(lease, event));
+        tell!("{}", to_json(lease, event));
     } else {
-        eprintln!("incumbent: {lease}: {event}");
+        tell!("incumbent: {lease}: {event}");
     }
 }
 
@@ -68,7 +76,7 @@ fn to_json(lease: &str, event: &Event) -> Value {
 /// Says what happened to the versions of a policy, in one line.
 pub(crate) fn policies(event: &policies::Event, as_json: bool) {
     if !as_json {
-        eprintln!("incumbent: {event}");
+        tell!("incumbent: {event}");
         return;
     }
     let name = match event {
@@ -78,13 +86,13 @@ pub(crate) fn policies(event: &policies::Event, as_json: bool) {
         policies::Event::Refused(_) => "policy-refused",
         _ => "policy-trouble",
     };
-    eprintln!("{}", json!({ "event": name, "message": event.to_string() }));
+    tell!("{}", json!({ "event": name, "message": event.to_string() }));
 }
 
 /// Says what happened to check holds, in one line.
 pub(crate) fn holds(event: &holds::Event, as_json: bool) {
     if !as_json {
-        eprintln!("incumbent: {event}");
+        tell!("incumbent: {event}");
         return;
     }
     let (name, plans) = match event {
@@ -92,7 +100,7 @@ pub(crate) fn holds(event: &holds::Event, as_json: bool) {
         holds::Event::Free => ("free", [].as_slice()),
         _ => ("trouble", [].as_slice()),
     };
-    eprintln!("{}", json!({ "event": name, "plans": plans, "message": event.to_string() }));
+    tell!("{}", json!({ "event": name, "plans": plans, "message": event.to_string() }));
 }
 
 /// Says what becomes of a job, in one line.
@@ -105,20 +113,20 @@ pub(crate) fn job(what: &str, job: &Job, as_json: bool) {
             "event": event, "kind": kind.to_string(), "queue": queue, "sequence": sequence, "id": id,
             "deliveries": deliveries,
         });
-        eprintln!("{line}");
+        tell!("{line}");
         return;
     }
     let id = id.map_or_else(String::new, |id| format!(" ({})", id.escape_debug()));
     let again = if deliveries > 1 { format!(", given {deliveries} times") } else { String::new() };
-    eprintln!("incumbent: {what}: {kind} {sequence} of {queue}{id}{again}");
+    tell!("incumbent: {what}: {kind} {sequence} of {queue}{id}{again}");
 }
 
 /// Says something that is no error.
 pub(crate) fn note(text: &str, as_json: bool) {
     if as_json {
-        eprintln!("{}", json!({ "message": text }));
+        tell!("{}", json!({ "message": text }));
     } else {
-        eprintln!("incumbent: {text}");
+        tell!("incumbent: {text}");
     }
 }
 

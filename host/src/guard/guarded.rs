@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::UnixDatagram;
 use tokio::process::Child;
@@ -243,7 +244,8 @@ impl Guarded {
         for _ in 0..LOOKS {
             self.kill();
             let empty = self.cgroup.as_ref().is_none_or(Cgroup::is_empty);
-            if empty && test_kill_process_group(self.pid).is_err() {
+            // A group that may not be signalled is there.
+            if empty && test_kill_process_group(self.pid) == Err(Errno::SRCH) {
                 if let Some(cgroup) = self.cgroup.take() {
                     cgroup.remove();
                 }

@@ -9,6 +9,17 @@ use crate::lease::{Lease, current};
 use crate::policy::Policy;
 use crate::store::Bucket;
 
+/// Why one is not in office.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInOffice {
+    /// For good: another is, or nobody.
+    #[error("{0}")]
+    Over(String),
+    /// It cannot be told now, or acts may not pass for now; it may turn out well.
+    #[error("{0}")]
+    Unsure(String),
+}
+
 /// Whether whoever acts is in office. Asked before every write.
 #[async_trait]
 pub trait Authority: Send + Sync {
@@ -16,14 +27,18 @@ pub trait Authority: Send + Sync {
     ///
     /// # Errors
     /// Why not.
-    async fn in_office(&self) -> Result<u64, String>;
+    async fn in_office(&self) -> Result<u64, NotInOffice>;
 }
 
 /// A lease held by this process: its gate.
 #[async_trait]
 impl Authority for Lease {
-    async fn in_office(&self) -> Result<u64, String> {
-        self.epoch().map_err(|why| why.to_string())
+    async fn in_office(&self) -> Result<u64, NotInOffice> {
+        self.epoch().map_err(|why| match self.ended() {
+            Some(_) => NotInOffice::Over(why.to_string()),
+            // Refused a renewal, or not taken yet.
+            None => NotInOffice::Unsure(why.to_string()),
+        })
     }
 }
 
@@ -47,16 +62,16 @@ pub struct Claim {
 
 #[async_trait]
 impl Authority for Claim {
-    async fn in_office(&self) -> Result<u64, String> {
+    async fn in_office(&self) -> Result<u64, NotInOffice> {
         let Self { lease, epoch, .. } = self;
         match current(&self.policy, &self.bucket, &self.clock, lease).await {
             Ok(Some(holder)) if holder.epoch == *epoch => Ok(*epoch),
-            Ok(Some(holder)) => Err(format!(
+            Ok(Some(holder)) => Err(NotInOffice::Over(format!(
                 "{lease} is held at epoch {} by {}, not at epoch {epoch}",
                 holder.epoch, holder.instance
-            )),
-            Ok(None) => Err(format!("nobody holds {lease}")),
-            Err(why) => Err(format!("who holds {lease} cannot be read: {why}")),
+            ))),
+            Ok(None) => Err(NotInOffice::Over(format!("nobody holds {lease}"))),
+            Err(why) => Err(NotInOffice::Unsure(format!("who holds {lease} cannot be read: {why}"))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The builder's side: the next job that may run.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +15,12 @@ use super::imports::{LettingThrough, Reader, let_through_key};
 use super::job::{Job, Kind, Shared};
 use super::keeper::{Keeper, Key, validity};
 use super::places::{Buckets, Places};
+use super::source::{Fetched, Source};
 use crate::bindings::{Admitted, Verdict};
-use crate::clock::{Clock, Steady, nanos};
+use crate::clock::{Clock, nanos};
 use crate::imports::Role;
 use crate::limits;
 use crate::policy::Policy;
-use crate::store::queue::{Queue, Taken};
 use crate::store::{Fault, Store, Write};
 
 /// How a builder takes jobs.
@@ -72,43 +72,22 @@ impl fmt::Debug for BuilderOptions {
 /// Takes jobs: deliveries at once, checks while nothing builds, and now and then the one let through.
 pub struct Builder {
     inner: Arc<Inner>,
+    /// Ends when no look and no keeper of a job is left.
+    alive: mpsc::Receiver<Infallible>,
 }
 
 struct Inner {
     options: BuilderOptions,
     policy: Policy,
     places: Arc<Places>,
-    deliveries: Option<Source>,
-    checks: Vec<Source>,
-    /// The queues of the checks, as a policy call reaches them.
-    check_queues: Arc<[Arc<dyn Queue>]>,
+    deliveries: Option<Arc<Source>>,
+    checks: Arc<[Arc<Source>]>,
     /// Which queue of checks is asked first next time, so that none starves.
     turn: AtomicUsize,
     held: Mutex<bool>,
     said: Arc<SayOnce>,
-}
-
-/// A queue, and how long what is taken from it stays the taker's.
-struct Source {
-    queue: Arc<dyn Queue>,
-    ack_wait: Duration,
-}
-
-/// An ask that was taken, and since when it surely is the taker's.
-struct Fetched<'a> {
-    source: &'a Source,
-    taken: Arc<dyn Taken>,
-    from: Steady,
-}
-
-impl Fetched<'_> {
-    fn until(&self) -> Steady {
-        self.from.plus(validity(self.source.ack_wait))
-    }
-
-    fn is_ours(&self, now: Steady) -> bool {
-        now < self.until()
-    }
+    /// Held by each keeper of a job, and with this by each look.
+    alive: mpsc::Sender<Infallible>,
 }
 
 impl Builder {
@@ -130,19 +109,19 @@ impl Builder {
         for name in &options.checks {
             checks.push(Source::open(store, name).await?);
         }
-        let check_queues = checks.iter().map(|source| source.queue.clone()).collect();
+        let (alive, ends) = mpsc::channel(1);
         let inner = Inner {
             policy: policy.clone(),
             places: Places::new(store, &options.buckets),
             deliveries,
-            checks,
-            check_queues,
+            checks: checks.into(),
             turn: AtomicUsize::new(0),
             held: Mutex::new(false),
             said: Arc::new(SayOnce::new(options.on_event.clone())),
+            alive,
             options,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), alive: ends })
     }
 
     /// The next job that may run; waits for one.
@@ -178,6 +157,16 @@ impl Builder {
         // A job that nobody waits for is dropped here, and so handed back.
         tokio::spawn(async move { drop(tell.send(inner.look().await)) });
         told.await.ok().flatten()
+    }
+
+    /// Until no look is under way and every job is over: before the runtime ends, so that what a look took, whose
+    /// waiter is gone, was handed back.
+    ///
+    /// Looks and queues are bounded in time, so that this is too once no job is held.
+    pub async fn close(self) {
+        let Self { inner, mut alive } = self;
+        drop(inner);
+        let _: Option<Infallible> = alive.recv().await;
     }
 }
 
@@ -220,11 +209,7 @@ impl Inner {
             let Ok(Some(fetched)) = self.fetch(source, Duration::ZERO).await else { continue };
             // A plan may have begun to build between the look and the taking.
             if self.is_held().await {
-                let back = match fetched.is_ours(self.options.clock.now()) {
-                    true => fetched.taken.hand_back(Duration::ZERO).await,
-                    // Looking took so long that it may be the next taker's.
-                    false => Ok(()),
-                };
+                let back = fetched.hand_back(&self.options.clock, Duration::ZERO).await;
                 self.said.value("a check cannot be handed back, and is given again later", back);
                 return None;
             }
@@ -235,14 +220,9 @@ impl Inner {
     }
 
     /// Take one from this queue. A queue that cannot be taken from is said once and passed over.
-    async fn fetch<'a>(&self, source: &'a Source, within: Duration) -> Result<Option<Fetched<'a>>, ()> {
-        // Before the asking: it is the taker's from then, or later.
-        let from = self.options.clock.now();
-        let about = format!("the queue {} cannot be taken from, and is passed over", source.queue.name());
-        match self.said.value(&about, source.queue.take(within).await) {
-            Some(taken) => Ok(taken.map(|taken| Fetched { source, taken: Arc::from(taken), from })),
-            None => Err(()),
-        }
+    async fn fetch(&self, source: &Arc<Source>, within: Duration) -> Result<Option<Fetched>, ()> {
+        let about = format!("the queue {} cannot be taken from, and is passed over", source.name());
+        self.said.value(&about, source.fetch(&self.options.clock, within).await).ok_or(())
     }
 
     /// While a delivery builds: the oldest check, once it has waited long enough and no other one is let through.
@@ -268,16 +248,15 @@ impl Inner {
         let bucket = self.places.bucket(Role::Running).await?;
         let imports = LettingThrough {
             key: let_through_key(&self.options.clock, bucket, validity(ttl)),
-            queues: self.check_queues.clone(),
+            sources: self.checks.clone(),
             taken: Arc::default(),
             said: self.said.clone(),
         };
-        let from = self.options.clock.now();
         let (queues, within) = (&self.options.checks, self.fetch_within());
         let (builder, after) = (&self.options.builder, nanos(self.options.after));
         let call = self.policy.let_one_through(imports.clone(), queues, builder, after, nanos(within)).await;
         let admitted = match call {
-            Ok(Ok(Some(admitted))) => self.believe(&imports, admitted, from, ttl),
+            Ok(Ok(Some(admitted))) => self.believe(&imports, admitted, ttl),
             Ok(Ok(None)) => Ok(None),
             Ok(Err(fault)) => Err(Fault::from(fault).into()),
             Err(why) => Err(why.into()),
@@ -293,15 +272,20 @@ impl Inner {
         &self,
         imports: &LettingThrough,
         admitted: Admitted,
-        from: Steady,
         ttl: Duration,
     ) -> Result<Option<Job>, HoldsError> {
         let Admitted { queue, ticket, since, revision, .. } = admitted;
         let until = imports.key.rails().until(revision).map_err(HoldsError::Lied)?;
-        let misled =
-            || HoldsError::Misfit(format!("the policy admitted the ask {ticket}, which it did not take"));
-        let source = self.checks.iter().find(|source| source.queue.name() == queue).ok_or_else(misled)?;
-        let taken = imports.taken().remove(&ticket).ok_or_else(misled)?;
+        let misled = || {
+            let told =
+                format!("the policy admitted the ask {ticket} of the queue {queue:?}, which it did not take");
+            HoldsError::Misfit(told)
+        };
+        let fetched = {
+            let mut taken = imports.taken();
+            taken.get(&ticket).filter(|fetched| fetched.source.name() == queue).ok_or_else(misled)?;
+            taken.remove(&ticket).ok_or_else(misled)?
+        };
         let key = Key {
             policy: self.policy.clone(),
             imports: imports.clone(),
@@ -311,7 +295,6 @@ impl Inner {
             until,
             ttl,
         };
-        let fetched = Fetched { source, taken: Arc::from(taken), from };
         Ok(Some(self.begin(Kind::LetThrough { since }, fetched, Some(key))))
     }
 
@@ -322,7 +305,7 @@ impl Inner {
     }
 
     /// From an ask that was taken to a job that is kept.
-    fn begin(&self, kind: Kind, fetched: Fetched<'_>, key: Option<Key>) -> Job {
+    fn begin(&self, kind: Kind, fetched: Fetched, key: Option<Key>) -> Job {
         let ask_until = fetched.until();
         let Fetched { source, taken, .. } = fetched;
         let until = key.as_ref().map_or(ask_until, |key| key.until.min(ask_until));
@@ -339,8 +322,12 @@ impl Inner {
             shared: shared.clone(),
             said: self.said.clone(),
         };
-        tokio::spawn(keeper.run(ordered));
-        Job { kind, queue: source.queue.name().into(), taken, shared, orders, until }
+        let alive = self.alive.clone();
+        tokio::spawn(async move {
+            keeper.run(ordered).await;
+            drop(alive);
+        });
+        Job { kind, queue: source.name().into(), taken, shared, orders, until }
     }
 }
 
@@ -350,26 +337,12 @@ impl fmt::Debug for Builder {
     }
 }
 
-impl Source {
-    async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Self, HoldsError> {
-        let queue = store.queue(name).await?;
-        let ack_wait = queue.info().await?.ack_wait;
-        if ack_wait < ACK_WAIT_SHORTEST {
-            return Err(HoldsError::Misfit(format!(
-                "the queue {name} gives an ask again after {ack_wait:?}, which is too soon for a builder to keep \
-                 it; give it an ack wait of at least {ACK_WAIT_SHORTEST:?}"
-            )));
-        }
-        Ok(Self { queue, ack_wait })
-    }
-}
-
 /// What a policy call that admitted nothing left behind: whatever was taken goes back, and the key goes.
 async fn clear(imports: &LettingThrough) {
-    let left: BTreeMap<_, _> = std::mem::take(&mut *imports.taken());
-    for taken in left.into_values() {
+    let left = std::mem::take(&mut *imports.taken());
+    for fetched in left.into_values() {
         // What cannot be handed back is given again after the ack wait.
-        let _ = taken.hand_back(Duration::ZERO).await;
+        let _ = fetched.hand_back(&imports.key.clock, Duration::ZERO).await;
     }
     let key = imports.key.rails().latest();
     if let Some(revision) = key {
@@ -406,6 +379,3 @@ fn fits(options: &BuilderOptions) -> Result<(), HoldsError> {
     }
     Ok(())
 }
-
-/// The shortest ack wait that a builder can keep an ask under on a busy machine.
-const ACK_WAIT_SHORTEST: Duration = Duration::from_secs(1);

@@ -1,5 +1,6 @@
 //! What check holds can run into.
 
+use super::authority::NotInOffice;
 use crate::lie::Lie;
 use crate::policy::PolicyError;
 use crate::store::Fault;
@@ -19,7 +20,7 @@ pub enum HoldsError {
     Lied(Lie),
     /// Only the lease's holder says that a plan builds.
     #[error("only the holder of the lease says what builds: {0}")]
-    NotInOffice(String),
+    NotInOffice(NotInOffice),
     /// The settings do not fit; what and what would.
     #[error("{0}")]
     Misfit(String),

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::LET_THROUGH;
-use super::authority::Authority;
+use super::authority::{Authority, NotInOffice};
 use super::event::SayOnce;
 use super::places::Places;
+use super::source::{Fetched, Source};
 use crate::clock::Clock;
 use crate::imports::{Ask, Imports, OwnKey, Role, denied, get_from, keys_from};
 use crate::limits;
-use crate::store::queue::{Queue, Taken};
 use crate::store::{BucketInfo, Fault, Reading, Write};
 
 /// Reading both buckets.
@@ -51,20 +51,21 @@ impl Imports for Reader {
 #[derive(Clone)]
 pub(super) struct LettingThrough {
     pub(super) key: OwnKey,
-    pub(super) queues: Arc<[Arc<dyn Queue>]>,
-    pub(super) taken: Arc<Mutex<BTreeMap<u64, Box<dyn Taken>>>>,
+    pub(super) sources: Arc<[Arc<Source>]>,
+    /// What was taken, by its ticket.
+    pub(super) taken: Arc<Mutex<BTreeMap<u64, Fetched>>>,
     pub(super) said: Arc<SayOnce>,
 }
 
 impl LettingThrough {
-    pub(super) fn taken(&self) -> MutexGuard<'_, BTreeMap<u64, Box<dyn Taken>>> {
+    pub(super) fn taken(&self) -> MutexGuard<'_, BTreeMap<u64, Fetched>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, name: &str) -> Result<&Arc<dyn Queue>, Fault> {
-        self.queues
+    fn source(&self, name: &str) -> Result<&Arc<Source>, Fault> {
+        self.sources
             .iter()
-            .find(|queue| queue.name() == name)
+            .find(|source| source.name() == name)
             .ok_or_else(|| denied(&format!("for the queue {name:?}, which is none of its own")))
     }
 
@@ -103,7 +104,7 @@ impl Imports for LettingThrough {
     }
 
     async fn oldest_waiting(&mut self, queue: &str) -> Result<Option<Ask>, Fault> {
-        let oldest = self.queue(queue)?.oldest_waiting().await;
+        let oldest = self.source(queue)?.queue.oldest_waiting().await;
         let about =
             format!("the oldest check of the queue {queue} cannot be read, so the queue is passed over");
         self.said.value(&about, oldest.as_ref().map(|_| ()));
@@ -115,18 +116,19 @@ impl Imports for LettingThrough {
         if self.key.rails().latest().is_none() || !self.taken().is_empty() {
             return Err(denied("to take a check without the let-through key, or a second one"));
         }
-        let Some(taken) = self.queue(queue)?.take(within.min(limits::LET_THROUGH_FETCH)).await? else {
+        let within = within.min(limits::LET_THROUGH_FETCH);
+        let Some(fetched) = self.source(queue)?.fetch(&self.key.clock, within).await? else {
             return Ok(None);
         };
-        let (ticket, ask) = (taken.ask().sequence, shown(taken.ask().clone()));
-        self.taken().insert(ticket, taken);
+        let (ticket, ask) = (fetched.taken.ask().sequence, shown(fetched.taken.ask().clone()));
+        self.taken().insert(ticket, fetched);
         Ok(Some((ticket, ask)))
     }
 
     async fn hand_back(&mut self, ticket: u64, delay: Duration) -> Result<(), Fault> {
-        let taken = self.taken().remove(&ticket);
-        match taken {
-            Some(taken) => taken.hand_back(delay).await,
+        let fetched = self.taken().remove(&ticket);
+        match fetched {
+            Some(fetched) => fetched.hand_back(&self.key.clock, delay).await,
             None => Err(denied(&format!("to hand back the ask {ticket}, which it did not take"))),
         }
     }
@@ -152,7 +154,10 @@ impl Planning {
         if bucket != Role::Plans || key != self.plan {
             return Err(denied(&format!("to write {key:?} in the bucket {bucket:?}")));
         }
-        self.authority.in_office().await.map(drop).map_err(Fault::Denied)
+        self.authority.in_office().await.map(drop).map_err(|why| match why {
+            NotInOffice::Over(why) => Fault::Denied(why),
+            NotInOffice::Unsure(why) => Fault::Unavailable(why),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A job that was taken and may run: a delivery, a check, or the one check let through.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub enum Lost {
 
 /// A job, kept while this lives: its ask stays this builder's, and the let-through key stays put.
 ///
-/// End it with [`done`](Self::done) or [`hand_back`](Self::hand_back). Dropped otherwise, by a panic or because
+/// End it with [`done`](Self::done) or [`hand_back`](Self::hand_back), or [`leave`](Self::leave) it. Dropped otherwise, by a panic or because
 /// its future was, it is handed back and the key is dropped.
 pub struct Job {
     pub(super) kind: Kind,
@@ -65,6 +66,16 @@ pub struct Job {
 pub(super) struct Shared {
     pub(super) lost: OnceLock<Lost>,
     pub(super) over: CancellationToken,
+    /// Whether nobody is to be told of its end.
+    pub(super) left: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn lose(&self, why: Lost) {
+        // The first reason is the one that is told.
+        let _ = self.lost.set(why);
+        self.over.cancel();
+    }
 }
 
 /// What a job tells its keeper, and how to answer.
@@ -152,6 +163,12 @@ impl Job {
     /// The queue did not hear of it, and gives it again after its ack wait; or it was given again already.
     pub async fn hand_back(self, delay: Duration) -> Result<(), Fault> {
         self.end(|answer| Order::HandBack(delay, answer)).await
+    }
+
+    /// What runs with it may run still, so that nobody is told anything: its ask is given again after the ack wait, and
+    /// the let-through key ages out.
+    pub fn leave(self) {
+        self.shared.left.store(true, Ordering::Release);
     }
 
     async fn end(self, order: impl FnOnce(oneshot::Sender<Result<(), Fault>>) -> Order) -> Result<(), Fault> {

@@ -2,6 +2,7 @@
 //! revision. At the end the key is dropped, by revision; one that was lost to another is never touched.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -57,6 +58,7 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Until the job is over.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        let _told = LostByPanic(self.shared.clone());
         let mut next = self.beat_every();
         loop {
             let overdue = self.until().since(self.clock.now());
@@ -70,7 +72,7 @@ impl Keeper {
                     } else {
                         "its queue was not told in time"
                     };
-                    self.lose(Lost::Overdue(why.into()));
+                    self.shared.lose(Lost::Overdue(why.into()));
                 }
                 // What is under way when the job ends is dropped: should it still land, the end finds it.
                 beat = async { sleep(next).await; self.beat().await } => next = beat,
@@ -95,12 +97,6 @@ impl Keeper {
         self.ack_wait.min(key) / BEATS
     }
 
-    fn lose(&mut self, why: Lost) {
-        // The first reason is the one that is told.
-        let _ = self.shared.lost.set(why);
-        self.shared.over.cancel();
-    }
-
     /// Keep the key and the ask once; how long until the next time.
     async fn beat(&mut self) -> Duration {
         let every = self.beat_every();
@@ -111,7 +107,7 @@ impl Keeper {
                     Ok(true) => Ok(()),
                     Ok(false) => {
                         self.key = None;
-                        self.lose(Lost::Key);
+                        self.shared.lose(Lost::Key);
                         Ok(())
                     }
                     Err(why) => Err(why),
@@ -132,13 +128,19 @@ impl Keeper {
         }
         // A job that must not run on stays so, though its ask is kept for as long as it takes to end.
         if self.shared.lost.get().is_none() {
-            self.until.send_replace(self.until());
+            let until = self.until();
+            // One that did not move is no news: a guardian reckons the grace anew by what is left.
+            self.until.send_if_modified(|told| std::mem::replace(told, until) != until);
         }
         if key.is_some() && worked.is_some() { every } else { every / RETRY_SHARE }
     }
 
     /// The job is over: done, handed back, or dropped without a word.
     async fn end(mut self, order: Option<Order>) {
+        // Both expire by themselves.
+        if order.is_none() && self.shared.left.load(Ordering::Acquire) {
+            return;
+        }
         let told = async {
             match &order {
                 Some(Order::Done(_)) => self.taken.done().await,
@@ -162,6 +164,17 @@ impl Keeper {
                 self.said
                     .value("a job that was dropped cannot be handed back, and is given again later", told);
             }
+        }
+    }
+}
+
+/// A job whose keeper panicked, in what is told of events for one, is kept by nobody.
+struct LostByPanic(Arc<Shared>);
+
+impl Drop for LostByPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lose(Lost::Overdue("its keeper panicked".into()));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::authority::Authority;
+use super::authority::{Authority, NotInOffice};
 use super::error::HoldsError;
 use super::event::{OnEvent, SayOnce};
 use super::imports::Planning;
@@ -167,7 +167,8 @@ impl Building {
     /// # Errors
     /// It could not be said, and ages out; or the office was lost, and it is the next holder's to say.
     pub async fn end(self) -> Result<(), HoldsError> {
-        let gone = || HoldsError::NotInOffice("the lease was lost while it built".into());
+        let over = || NotInOffice::Over("the lease was lost while it built".into());
+        let gone = || HoldsError::NotInOffice(over());
         let (answer, answered) = oneshot::channel();
         self.orders.send(answer).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
@@ -205,8 +206,8 @@ async fn keep(
                     }
                     None => {}
                 }
-                // The next holder says what builds.
-                if plans.in_office().await.is_err() {
+                // The next holder says what builds. While that is not known it is said on: each write asks again.
+                if matches!(plans.authority.in_office().await, Err(NotInOffice::Over(_))) {
                     return;
                 }
                 continue;

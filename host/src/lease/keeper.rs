@@ -66,6 +66,7 @@ impl Keeper {
 
     /// Until the lease is over.
     pub(super) async fn run(mut self, mut ordered: Ordered) {
+        let _ended = LostByPanic(self.shared.clone());
         loop {
             let step = tokio::select! {
                 biased;
@@ -186,10 +187,13 @@ impl Keeper {
         }
     }
 
-    /// Another version serves: the gate is asked anew, and a stricter answer counts at once. It was not shut for that.
+    /// Another version serves: the gate is asked anew, and a stricter answer counts at once. What it was shut for
+    /// otherwise, no version undoes.
     async fn ask_anew(&mut self) -> Step {
         let shared = self.shared.clone();
-        let is_shut = matches!(self.tenure.certainty, Certainty::Doubted(_));
+        let is_shut = matches!(self.tenure.certainty, Certainty::Doubted(_))
+            || shared.asked.get().is_some()
+            || shared.rails().is_refused();
         if !is_shut && let Err(why) = shared.publish(&self.tenure, None).await {
             (shared.on_event)(&Event::Shut { why: why.to_string() });
         }
@@ -237,6 +241,18 @@ impl Keeper {
         (shared.on_event)(&Event::Released { epoch: self.tenure.epoch, outcome: outcome.clone() });
         // Whoever ordered it may be gone; it was done all the same.
         let _ = order.send(outcome);
+    }
+}
+
+/// A lease whose keeper panicked, in what it asks whether its holder is well or in what is told of events, is renewed by
+/// nobody any more: what acts under it is told at once.
+struct LostByPanic(Arc<Shared>);
+
+impl Drop for LostByPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end(Ended::Lost(Loss::Overdue));
+        }
     }
 }
 

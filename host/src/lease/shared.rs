@@ -75,6 +75,10 @@ impl Shared {
 
     /// Ask the policy for the gate's state under this tenure, in the instance that renewed, and set it. Fails closed.
     pub(super) async fn publish(&self, tenure: &Tenure, renewed: Option<Instance>) -> Result<(), LeaseError> {
+        // Whatever the policy made of it: the gate was shut then, and opens by a write that wins.
+        if self.rails().is_refused() {
+            return Err(Lie::NotOurs(tenure.revision).into());
+        }
         let open = self.ask(tenure, renewed).await.inspect_err(|_| self.gate.shut())?;
         // Sealed meanwhile: the order to give the lease back is on its way.
         let _ = self.open(tenure, open);

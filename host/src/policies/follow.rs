@@ -47,10 +47,12 @@ impl Drop for Following {
     }
 }
 
-async fn follow(policies: Policies, mut offers: Offers, reread: Arc<Notify>) {
-    let mut look = interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut quarantine = None;
+async fn follow(policies: Policies, offers: Offers, reread: Arc<Notify>) {
+    // Beside one another: a policy that takes long to be read is not read anew at each look at the quarantine.
+    tokio::join!(take_offers(&policies, offers, &reread), mind_quarantine(&policies, &reread));
+}
+
+async fn take_offers(policies: &Policies, mut offers: Offers, reread: &Notify) {
     loop {
         tokio::select! {
             offer = offers.next() => match offer {
@@ -59,25 +61,27 @@ async fn follow(policies: Policies, mut offers: Offers, reread: Arc<Notify>) {
                 Err(why) => policies.unreadable(&why.to_string()),
             },
             () = reread.notified() => offers.reread(),
-            _ = look.tick() => {
-                let now = policies.quarantine().await;
-                if now.is_some() && now != quarantine {
-                    let cleared = gone(quarantine.as_ref(), now.as_ref());
-                    quarantine = now;
-                    policies.leave_quarantined().await;
-                    if cleared {
-                        offers.reread();
-                    }
-                }
-            }
         }
     }
 }
 
-/// Whether something is no longer in quarantine.
-fn gone(before: Option<&BTreeSet<String>>, now: Option<&BTreeSet<String>>) -> bool {
-    match (before, now) {
-        (Some(before), Some(now)) => !before.is_subset(now),
-        _ => false,
+async fn mind_quarantine(policies: &Policies, reread: &Notify) {
+    let mut look = interval(LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = BTreeSet::new();
+    let mut said = false;
+    loop {
+        look.tick().await;
+        let Some(now) = policies.quarantine().await else { continue };
+        match policies.leave_quarantined(&now).await {
+            Ok(()) => said = false,
+            // Tried again at every look, and said once.
+            Err(why) if !std::mem::replace(&mut said, true) => policies.unreadable(&why.to_string()),
+            Err(_) => {}
+        }
+        if !before.is_subset(&now) {
+            reread.notify_one();
+        }
+        before = now;
     }
 }

@@ -63,12 +63,13 @@ impl Policies {
     }
 
     /// Roll back the version that serves, when an operator put it into quarantine.
-    pub(super) async fn leave_quarantined(&self) {
+    pub(super) async fn leave_quarantined(&self, quarantine: &BTreeSet<String>) -> Result<(), RollBackError> {
         let serving = self.shared.policy.version();
-        let Ok(Some(why)) = self.shared.quarantine_of(serving.digest()).await else { return };
-        if let Err(why) = self.roll_back(&why).await {
-            self.unreadable(&why.to_string());
+        if !quarantine.contains(serving.digest()) {
+            return Ok(());
         }
+        let Some(why) = self.shared.quarantine_of(serving.digest()).await? else { return Ok(()) };
+        self.roll_back_from(&serving, &why).await.map(drop)
     }
 }
 
@@ -204,17 +205,25 @@ impl Policies {
         Ok(Offered { version, on_probation, before: false })
     }
 
-    /// Go back to the version before the one that serves, which is in quarantine from then on.
+    /// Go back to the version before the one that serves, which is in quarantine from then on. One that is rolled back by
+    /// itself meanwhile is rolled back once.
     ///
     /// # Errors
     /// [`RollBackError`]; nothing was changed.
     pub async fn roll_back(&self, why: &str) -> Result<Version, RollBackError> {
+        self.roll_back_from(&self.shared.policy.version(), why).await
+    }
+
+    /// As [`roll_back`](Self::roll_back), from this version: where it serves no more, by a rollback of its own or
+    /// another's order, nothing is changed, and the answer is what serves.
+    async fn roll_back_from(&self, from: &Version, why: &str) -> Result<Version, RollBackError> {
         let shared = &self.shared;
         let _turn = shared.offering.lock().await;
-        let from = shared.policy.version();
-        let to = shared.before(&from).await?;
-        shared.policy.swap(to.clone(), None);
-        shared.rolled_back(&from, &to, why);
+        let to = shared.before(from).await?;
+        if !shared.policy.swap_from(from, to.clone()) {
+            return Ok(shared.policy.version());
+        }
+        shared.rolled_back(from, &to, why);
         Ok(to)
     }
 }

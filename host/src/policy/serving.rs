@@ -123,6 +123,19 @@ impl Serving {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
+    /// Let a proven version serve in the place of this one, if that serves still. Whether it did.
+    pub(super) fn replace(&self, from: &Version, to: Version) -> bool {
+        {
+            let mut state = self.write();
+            if state.current.digest() != from.digest() {
+                return false;
+            }
+            *state = State { current: to, trial: None };
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+        true
+    }
+
     /// A call that this version answered well.
     pub(super) fn clean(&self, version: &Version) {
         let proven = {

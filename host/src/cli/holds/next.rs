@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use incumbent::guard::{Ended, GuardOptions, Guarded, Status};
 use incumbent::holds::{Builder, BuilderOptions, Job};
+use incumbent::limits;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::timeout;
 
@@ -36,17 +37,24 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
     let builder = Builder::open(&policy, &store, options).await?;
     let coming = async {
         match args.wait {
-            Some(wait) => timeout(wait, builder.next()).await.ok(),
-            None => Some(builder.next().await),
+            Some(wait) => timeout(wait, builder.next()).await.map_err(|_| Exit::Nobody as u8),
+            None => Ok(builder.next().await),
         }
     };
-    let job = tokio::select! {
-        job = coming => job,
-        signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+    let came = tokio::select! {
+        came = coming => came,
+        signal = signals.next() => Err(after_signal(signal)),
     };
-    let Some(job) = job else {
-        say::note("no job came", as_json);
-        return Ok(Exit::Nobody.into());
+    let job = match came {
+        Ok(job) => job,
+        Err(code) => {
+            // A look that was under way may have taken something, and hands it back.
+            let _ = timeout(limits::RELEASE, builder.close()).await;
+            if code == Exit::Nobody as u8 {
+                say::note("no job came", as_json);
+            }
+            return Ok(ExitCode::from(code));
+        }
     };
     say::job("taken", &job, as_json);
     let started = start(&args, &job).await;
@@ -93,11 +101,15 @@ fn stdin(body: &[u8]) -> std::io::Result<OwnedFd> {
 
 async fn serve(mut command: Guarded, job: &Job, signals: &mut Signals) -> Ended {
     let (lost, mut untils) = (job.lost_token(), job.untils());
+    let mut knows_lost = false;
     loop {
         tokio::select! {
             ended = command.wait() => return ended,
             // The guardian ends the command by itself, should this process not get to it.
-            () = lost.cancelled(), if !lost.is_cancelled() => command.end(),
+            () = lost.cancelled(), if !knows_lost => {
+                knows_lost = true;
+                command.end();
+            }
             signal = signals.next() => forward(&command, signal),
             Ok(()) = untils.changed() => {
                 let until = *untils.borrow_and_update();
@@ -111,7 +123,10 @@ async fn serve(mut command: Guarded, job: &Job, signals: &mut Signals) -> Ended 
 
 async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyhow::Result<ExitCode> {
     if !ended.all_gone {
-        say::error("not all that the command started is gone");
+        say::error("not all that the command started is gone, so the job is left to be given again later");
+        say::job("lost", &job, as_json);
+        job.leave();
+        return Ok(Exit::Lost.into());
     }
     let lost = job.why_lost().map(|why| why.to_string());
     let overdue = ended.overdue.then(|| "its time ran out before it was kept again".into());

@@ -30,11 +30,16 @@ async fn bucket(store: &Memory, name: &str) -> Arc<dyn Bucket> {
     store.bucket(name).await.expect("a bucket")
 }
 
+async fn source(store: &Memory, name: &str) -> Arc<Source> {
+    let store: Arc<dyn Store> = Arc::new(store.clone());
+    Source::open(&store, name).await.expect("a queue")
+}
+
 async fn letting_through(store: &Memory) -> LettingThrough {
     let clock = Clock::by_hand(Steady(100_000_000_000));
     LettingThrough {
         key: let_through_key(&clock, &bucket(store, RUNNING).await, MINUTE),
-        queues: Arc::new([store.queue("own").await.expect("a queue")]),
+        sources: Arc::new([source(store, "own").await]),
         taken: Arc::default(),
         said: Arc::new(SayOnce::new(Arc::new(|event| panic!("it is no trouble: {event}")))),
     }
@@ -137,14 +142,15 @@ async fn an_ask_is_shown_as_far_as_its_id_needs() {
     let queue = store.create_queue("long", &QueueConfig { ack_wait: MINUTE, replicas: 1 }).await;
     let queue = queue.expect("a queue");
     queue.put(&body).await.expect("memory takes it");
-    let mut io = LettingThrough { queues: Arc::new([queue]), ..letting_through(&store).await };
+    let sources = Arc::new([source(&store, "long").await]);
+    let mut io = LettingThrough { sources, ..letting_through(&store).await };
     let ask = io.oldest_waiting("long").await.expect("memory answers").expect("one waits");
     assert_eq!(ask.body.len(), limits::ASK_SHOWN_BYTES);
     assert_eq!(io.create(Role::Running, LET_THROUGH, b"alice").await, Ok(Write::Written(1)));
     let (ticket, ask) = io.take("long", MINUTE).await.expect("it has the key").expect("one waits");
     assert_eq!(ask.body.len(), limits::ASK_SHOWN_BYTES);
     // Whoever runs it has all of it.
-    assert_eq!(io.taken().get(&ticket).map(|taken| taken.ask().body.len()), Some(body.len()));
+    assert_eq!(io.taken().get(&ticket).map(|fetched| fetched.taken.ask().body.len()), Some(body.len()));
 }
 
 /// In office or not.
@@ -152,8 +158,8 @@ struct Office(bool);
 
 #[async_trait]
 impl Authority for Office {
-    async fn in_office(&self) -> Result<u64, String> {
-        if self.0 { Ok(7) } else { Err("bob holds it".into()) }
+    async fn in_office(&self) -> Result<u64, NotInOffice> {
+        if self.0 { Ok(7) } else { Err(NotInOffice::Over("bob holds it".into())) }
     }
 }
 
