@@ -216,7 +216,7 @@ type Answered<T> = Called<Result<T, PolicyFault>>;
 #[allow(missing_docs, clippy::missing_errors_doc, reason = "as the host has it")]
 impl Policy {
     pub async fn assess(&self, mut io: impl Imports + 'static) -> Answered<Verdict> {
-        Ok(call(&mut io, |io| BuiltIn::assess(io)).await)
+        Ok(call(&mut io, BuiltIn::assess).await)
     }
 
     pub async fn let_one_through(
@@ -246,7 +246,7 @@ impl Policy {
     }
 
     pub async fn holds_status(&self, mut io: impl Imports + 'static) -> Answered<Report> {
-        Ok(call(&mut io, |io| BuiltIn::status(io)).await)
+        Ok(call(&mut io, BuiltIn::status).await)
     }
 
     pub async fn begin_plan(&self, mut io: impl Imports + 'static, plan: &str) -> Answered<Building> {
