@@ -68,11 +68,28 @@ impl Decisions for Trusts {
     }
 }
 
+/// Gives way and says of its tenure that it is as sure as before.
+struct GivesWaySurely;
+
+impl Decisions for GivesWaySurely {
+    const NAME: &'static str = "GivesWaySurely";
+    const VERSION: &'static str = "0.0.0";
+
+    fn renew(_: &mut impl Imports, _: &Terms, _: &Identity, tenure: Tenure) -> Renewal {
+        Renewal::Asked(Setback { tenure, why: "so it decides".into() })
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_gate_shut_in_doubt_is_not_opened_by_another_policy() -> anyhow::Result<()> {
+async fn a_gate_shut_to_give_way_is_not_opened_by_another_policy() -> anyhow::Result<()> {
+    given_way::<GivesWay>().await?;
+    given_way::<GivesWaySurely>().await
+}
+
+async fn given_way<P: Decisions + 'static>() -> anyhow::Result<()> {
     let world = World::new().await;
     let (alice, _bob) = world.alice_holds().await;
-    world.policy.swap(incumbent_native::version::<GivesWay>(GivesWay::NAME), None);
+    world.policy.swap(incumbent_native::version::<P>(P::NAME), None);
     assert_eq!(alice.lease.renew().await, Err(NotHeld::Asked));
 
     world.policy.swap(incumbent_native::version::<Trusts>(Trusts::NAME), None);
@@ -121,6 +138,8 @@ async fn stays_shut<const KEEPS: bool>() -> anyhow::Result<()> {
     world.policy.swap(incumbent_native::version::<Trusts>(Trusts::NAME), None);
     world.settle().await;
     assert_eq!(alice.lease.epoch(), Err(NotHeld::Doubted));
+    // Nor is the other version told of for it.
+    assert_eq!(alice.events.count(|event| matches!(event, Event::Shut { .. })), 0);
     Ok(())
 }
 
