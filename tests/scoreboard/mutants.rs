@@ -35,13 +35,13 @@ impl Outcomes {
 
 fn run(budget: Budget) -> Result<Outcome> {
     if budget == Budget::Quick {
-        let figures = vec![Figure::told("viable mutants killed", "at night only: two hours".into())];
+        let figures = vec![Figure::told("viable mutants killed", "at night only".into())];
         return Ok(Outcome { figures, seeds: String::new() });
     }
     let version = Command::new("cargo").args(["mutants", "--version"]).output()?;
     ensure!(version.status.success(), "cargo-mutants is not here: `cargo install --locked cargo-mutants`");
     let decisions = tried(".cargo/mutants.toml")?;
-    let lease = tried(".cargo/mutants-host.toml")?;
+    let host = tried(".cargo/mutants-host.toml")?;
     Ok(Outcome {
         figures: vec![
             Figure::at_least(
@@ -50,8 +50,8 @@ fn run(budget: Budget) -> Result<Outcome> {
                 decisions.viable(),
             ),
             Figure::at_least("viable", decisions.viable(), 400),
-            Figure::at_least("of lease, holds and workers: killed", lease.killed(), lease.viable()),
-            Figure::at_least("viable", lease.viable(), 150),
+            Figure::at_least("of lease, holds and workers: killed", host.killed(), host.viable()),
+            Figure::at_least("viable", host.viable(), 150),
         ],
         seeds: String::new(),
     })

@@ -94,22 +94,16 @@ impl Sqlite {
                 timeout,
             }),
         };
-        store.start(Kind::Read, store.place(), |_| Ok(())).await?;
+        store.call_within(store.starting(), Kind::Read, store.place(), |_| Ok(())).await?;
         Ok(store)
     }
 
-    /// As [`call`](Self::call), with more time: for what a program does before it stands for anything.
-    async fn start<T: Send + 'static>(
-        &self,
-        kind: Kind,
-        about: String,
-        work: impl FnOnce(&mut Session<'_>) -> Result<T, Failed> + Send + 'static,
-    ) -> Result<T, Fault> {
-        self.call_within(self.shared.timeout + STARTING, kind, about, work).await
+    /// The time-out of what a program does before it stands for anything.
+    fn starting(&self) -> Duration {
+        self.shared.timeout + STARTING
     }
 
-    /// Do `work` on a blocking thread, one call at a time, within the time-out. `about` names what it is
-    /// about when it fails.
+    /// As [`call_within`](Self::call_within) the store's own time-out.
     async fn call<T: Send + 'static>(
         &self,
         kind: Kind,
@@ -119,6 +113,8 @@ impl Sqlite {
         self.call_within(self.shared.timeout, kind, about, work).await
     }
 
+    /// Do `work` on a blocking thread, one call at a time, within this time-out. `about` names what it is about when it
+    /// fails.
     async fn call_within<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -187,7 +183,10 @@ impl Store for Sqlite {
         }
         let bucket = self.handle(name);
         let (name, config) = (bucket.name.clone(), config.clone());
-        self.start(Kind::Write, bucket.about(), move |session| session.create_bucket(&name, &config)).await?;
+        self.call_within(self.starting(), Kind::Write, bucket.about(), move |session| {
+            session.create_bucket(&name, &config)
+        })
+        .await?;
         Ok(bucket)
     }
 
@@ -208,7 +207,10 @@ impl Store for Sqlite {
         }
         let queue = SqliteQueue::new(self, name);
         let (name, ack_wait) = (name.to_owned(), config.ack_wait);
-        self.start(Kind::Write, queue.about(), move |session| session.create_queue(&name, ack_wait)).await?;
+        self.call_within(self.starting(), Kind::Write, queue.about(), move |session| {
+            session.create_queue(&name, ack_wait)
+        })
+        .await?;
         Ok(Arc::new(queue))
     }
 
