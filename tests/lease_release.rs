@@ -1,12 +1,16 @@
 //! Giving a lease back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use incumbent::Lease;
 use incumbent::lease::{Ended, Event, LeaseError, NotHeld, Released};
 use incumbent::limits::RELEASE;
 use incumbent::store::{Fault, Reading};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{LEASE, RENEW, TTL, World};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// What a wake-up takes at the most.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -272,6 +276,85 @@ async fn a_release_gives_back_what_a_take_cut_off_had_won() -> anyhow::Result<()
 
     assert!(matches!(world.record().await, Reading::Deleted(_)));
     bob.lease.try_take().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_gives_back_what_a_take_cut_off_had_written_unheard() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);
+    alice.line.once(Kind::Create, Fate::HeldBack);
+    let taking = alice.take();
+    alice.line.hits(1).await;
+    taking.abort();
+    world.settle().await;
+    alice.line.deliver().await.expect("one was on its way")?;
+
+    assert_eq!(alice.lease.release().await, Released::NeverHeld);
+
+    assert!(matches!(world.record().await, Reading::Deleted(_)));
+    bob.lease.try_take().await?;
+    Ok(())
+}
+
+/// A take until the answer's sender says so.
+fn take_until(lease: &Arc<Lease>) -> (oneshot::Sender<()>, JoinHandle<Result<Option<u64>, LeaseError>>) {
+    let (stop, stopped) = oneshot::channel();
+    let lease = lease.clone();
+    (stop, tokio::spawn(async move { lease.take_until(async { drop(stopped.await) }).await }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_stopped_waits_for_its_write_and_gives_back_what_it_won() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (alice, bob) = (world.stand("alice").await, world.stand("bob").await);
+    alice.line.once(Kind::Create, Fate::HeldBack);
+    let (stop, taking) = take_until(&alice.lease);
+    alice.line.hits(1).await;
+    drop(stop);
+    world.pass(RELEASE / 2).await;
+    assert!(!taking.is_finished());
+
+    alice.line.deliver().await.expect("one was on its way")?;
+    let (taken, _) = world.until(AT_ONCE, taking).await;
+
+    assert!(matches!(taken?, Ok(None)));
+    assert_eq!(alice.events.count(|event| matches!(event, Event::Taken { .. })), 0);
+    assert!(matches!(world.record().await, Reading::Deleted(_)));
+    bob.lease.try_take().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_stopped_waits_no_longer_than_a_release_may() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let alice = world.stand("alice").await;
+    alice.line.once(Kind::Create, Fate::Hangs);
+    let (stop, taking) = take_until(&alice.lease);
+    alice.line.hits(1).await;
+    drop(stop);
+
+    let (taken, took) = world.until(RELEASE + AT_ONCE, taking).await;
+
+    assert!(matches!(taken?, Ok(None)) && took >= RELEASE - AT_ONCE, "{took:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_stopped_before_it_writes_ends_at_once() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let (_alice, bob) = world.alice_holds().await;
+    let (stop, waiting) = take_until(&bob.lease);
+    world.settle().await;
+    drop(stop);
+    assert!(matches!(world.until(AT_ONCE, waiting).await.0?, Ok(None)), "while it waits");
+
+    let carol = world.stand("carol").await;
+    carol.line.once(Kind::Get, Fate::Hangs);
+    let (stop, looking) = take_until(&carol.lease);
+    carol.line.hits(1).await;
+    drop(stop);
+    assert!(matches!(world.until(AT_ONCE, looking).await.0?, Ok(None)), "while it looks");
     Ok(())
 }
 

@@ -122,7 +122,8 @@ impl Lease {
     ///
     /// What passes by itself (a server away, a busy file) is waited out; it is said once and again when it
     /// recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
-    /// the next one of this lease object, or expires.
+    /// the next one of this lease object or by [`release`](Self::release), or expires. A write that was on its way
+    /// may land after that look: [`take_until`](Self::take_until) waits for it.
     ///
     /// # Errors
     /// What waiting does not mend.
@@ -165,6 +166,24 @@ impl Lease {
             rest(shared, pause, woken_by).await;
             watchable |= watch.is_none();
         }
+    }
+
+    /// As [`take`](Self::take), until `stop`: then the stand is over, as after [`release`](Self::release), and the answer
+    /// is `None`. A write under way is waited for, for [`RELEASE`](limits::RELEASE) at the most, and what it wins is
+    /// given back, so that nobody waits for a record that is not acted on.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub async fn take_until(&self, stop: impl Future<Output = ()>) -> Result<Option<u64>, LeaseError> {
+        let take = self.take();
+        tokio::pin!(take);
+        tokio::select! {
+            taken = &mut take => return taken.map(Some),
+            () = stop => {}
+        }
+        // What it answers from now on is that the stand is over.
+        let _ = tokio::join!(self.release(), tokio::time::timeout(limits::RELEASE, take));
+        Ok(None)
     }
 
     /// Take the lease if it is free now, and keep it in the background. Answers the epoch. It stands in no
@@ -308,8 +327,24 @@ impl Lease {
     /// End a candidacy. A take cut off in the middle may have left a record, which nobody is to wait for.
     async fn withdraw(&self) -> Released {
         let shared = &self.shared;
+        // One under way gives back by itself what it wins.
+        if let Ok(_candidacy) = self.candidacy.try_lock() {
+            let _ = tokio::time::timeout(limits::RELEASE, self.give_back_stray()).await;
+        }
+        shared.end(Ended::GivenBack);
+        Released::NeverHeld
+    }
+
+    /// Delete the record that a take cut off in the middle left. What cannot be found or deleted expires.
+    async fn give_back_stray(&self) {
+        let shared = &self.shared;
+        let releasing = shared.imports(true);
+        if shared.rails().latest().is_none() && shared.rails().is_unsettled() {
+            // Its answer was never heard: what stands there is known again by its bytes.
+            let _ = releasing.own.get().await;
+        }
         let left = shared.rails().latest();
-        if let (Some(revision), Ok(_)) = (left, self.candidacy.try_lock()) {
+        if let Some(revision) = left {
             let until = shared.rails().until(revision);
             let tenure = Tenure {
                 epoch: revision,
@@ -320,12 +355,8 @@ impl Lease {
                 until_ns: until.map_or(0, |until| until.0),
                 certainty: Certainty::Unsure,
             };
-            // What cannot be deleted expires.
-            let call = shared.policy.release(shared.imports(true), &shared.who, &tenure);
-            let _ = tokio::time::timeout(limits::RELEASE, call).await;
+            let _ = shared.policy.release(releasing, &shared.who, &tenure).await;
         }
-        shared.end(Ended::GivenBack);
-        Released::NeverHeld
     }
 
     /// Its turn in the line; `None` when there is nothing to wait for: it has the lease, or is over.
@@ -354,13 +385,30 @@ impl Lease {
         }
         let call =
             shared.policy.take(shared.imports(false), shared.terms, &shared.who, shared.vacancy, *candidacy);
-        let tried = tokio::time::timeout(shared.attempt_bound(), call).await;
+        let tried = tokio::select! {
+            biased;
+            tried = tokio::time::timeout(shared.attempt_bound(), call) => tried,
+            () = self.given_up() => return Err(LeaseError::Over(Ended::GivenBack)),
+        };
         match tried.map_err(|_| LeaseError::TooSlow)??.map_err(LeaseError::from)? {
             Attempt::Waiting(waiting) => {
                 *candidacy = Some(waiting.sighting);
                 Ok(Turn::Waiting(waiting.holder, waiting.again_at_ns.map(Steady)))
             }
             Attempt::Taken(tenure) => self.begin(tenure).await.map(Turn::Taken),
+        }
+    }
+
+    /// Until the stand is over while no write of it may stand or land, so that a try under way may be cut off: it writes
+    /// nothing from then on.
+    async fn given_up(&self) {
+        self.shared.over.cancelled().await;
+        let may_stand = {
+            let rails = self.shared.rails();
+            rails.is_unsettled() || rails.latest().is_some()
+        };
+        if may_stand {
+            std::future::pending().await
         }
     }
 

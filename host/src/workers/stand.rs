@@ -133,16 +133,10 @@ impl Stand {
                 () = shared.stop.cancelled() => return None,
             };
             let why = match opened {
-                Ok(lease) => tokio::select! {
-                    taken = lease.take() => match taken {
-                        Ok(_) => return Some(lease),
-                        Err(why) => why,
-                    },
-                    () = shared.stop.cancelled() => {
-                        // A take cut off in the middle may have left a record.
-                        lease.release().await;
-                        return None;
-                    }
+                Ok(lease) => match lease.take_until(shared.stop.cancelled()).await {
+                    Ok(Some(_)) => return Some(lease),
+                    Ok(None) => return None,
+                    Err(why) => why,
                 },
                 Err(why) => why,
             };
