@@ -1,6 +1,7 @@
 //! Every question in one binary, one file a question.
 
 mod bad_input;
+mod command_edges;
 mod component;
 mod contract_versions;
 mod decisions;

@@ -243,6 +243,25 @@ async fn an_operator_goes_back_to_the_one_before() -> Result<()> {
     Ok(())
 }
 
+/// A process that ends at once after a rollback waits for that.
+#[tokio::test]
+async fn what_was_rolled_back_is_waited_for_until_it_is_written_down() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let process = Process::new(Some(folder.path()), None, NEVER).await?;
+    let digest = process.policies.offer(&offer(STRICT)).await?.version.digest().to_owned();
+    process.policies.written().await;
+    // Another process is writing.
+    let lock = std::fs::File::options().write(true).open(folder.path().join("lock"))?;
+    lock.lock()?;
+    process.policies.roll_back("a test").await?;
+    let mut written = std::pin::pin!(process.policies.written());
+    tokio::time::timeout(Duration::from_millis(100), &mut written).await.expect_err("it is not written");
+    lock.unlock()?;
+    written.await;
+    ensure!(StateDir::open(folder.path())?.read()?.quarantine_of(&digest).is_some(), "it is not there");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_file_is_followed_and_the_quarantine_with_it() -> Result<()> {
     let folder = tempfile::tempdir()?;

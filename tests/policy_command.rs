@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use incumbent::policies::state::{Quarantined, StateDir, now};
 use incumbent::policy::BUILT_IN;
 use incumbent_tests::guests::{STRICT, faulty};
 use incumbent_tests::nats::NatsServer;
@@ -155,6 +156,68 @@ fn a_fleet_changes_when_a_policy_is_published_and_goes_back_when_it_is_rolled_ba
     }
     let (_, out, _) = output(&mut arena.command(&["status", "--lease", "office"]))?;
     ensure!(out.starts_with("instance-0"), "it held on: {out}");
+    Ok(())
+}
+
+#[test]
+fn rollbacks_go_back_one_version_each_and_never_to_a_newer_one() -> Result<()> {
+    let server = NatsServer::start()?;
+    let arena = Arena::new(server.url(), &[])?;
+    let file = arena.folder().join("policy.wasm");
+    let mut digests = Vec::new();
+    for bytes in [BUILT_IN.to_vec(), STRICT.to_vec(), [BUILT_IN, &[0, 2, 1, 7]].concat()] {
+        std::fs::write(&file, bytes)?;
+        let (code, told) =
+            json(&arena, &["policy", "publish", &text(&file), "nats:policies/lease", "--create"])?;
+        ensure!(code == 0, "{told}");
+        digests.push(told["digest"].clone());
+    }
+    for before in [&digests[1], &digests[0]] {
+        let (code, told) = json(&arena, &["policy", "rollback", "nats:policies/lease"])?;
+        ensure!(
+            code == 0 && told["digest"] == *before && told["unchanged"] == false,
+            "{told} of {digests:?}"
+        );
+    }
+    let (code, _, err) = output(&mut arena.command(&["policy", "rollback", "nats:policies/lease"]))?;
+    ensure!(code == 1 && err.contains("no version"), "{code} {err}");
+    Ok(())
+}
+
+#[test]
+fn what_is_in_quarantine_is_not_published() -> Result<()> {
+    let server = NatsServer::start()?;
+    let arena = Arena::new(server.url(), &[])?;
+    let (file, state) = (arena.folder().join("policy.wasm"), text(&arena.folder().join("policies")));
+    std::fs::write(&file, STRICT)?;
+    let (_, told) = json(&arena, &["policy", "inspect", &text(&file)])?;
+    let digest = told["digest"].as_str().context("a digest")?.trim_start_matches("sha256:").to_owned();
+    StateDir::open(&state)?.update(|state| {
+        let (name, version) = ("strict".into(), "0.1.0".into());
+        state.quarantined.push(Quarantined { digest, name, version, why: "it fell".into(), when: now() });
+    })?;
+    let publish = ["policy", "publish", &text(&file), "nats:policies/lease", "--create"];
+    let (code, _, err) = output(arena.command(&publish).args(["--policy-state", &state]))?;
+    ensure!(code == 65 && err.contains("in quarantine") && err.contains("it fell"), "{code} {err}");
+    let (code, _, err) = output(&mut arena.command(&publish))?;
+    ensure!(code == 0, "by another machine, which knows nothing of it: {err}");
+    Ok(())
+}
+
+#[test]
+fn the_policy_built_in_is_not_rolled_back() -> Result<()> {
+    let arena = Arena::sqlite(&[])?;
+    let file = arena.folder().join("policy.wasm");
+    std::fs::write(&file, STRICT)?;
+    let mut alice = stand(&arena, &text(&file), &[])?;
+    alice.hears("taken at epoch 1")?;
+    let (code, _, err) = output(&mut arena.command(&["policy", "rollback"]))?;
+    ensure!(code == 0, "{err}");
+    alice.hears("rolled back and in quarantine")?;
+    let (code, _, err) = output(&mut arena.command(&["policy", "rollback"]))?;
+    ensure!(code == 1 && err.contains("no policy but the built-in one"), "{code} {err}");
+    let (_, told) = json(&arena, &["policy", "status"])?;
+    ensure!(told["quarantined"].as_array().map(Vec::len) == Some(1), "{told}");
     Ok(())
 }
 

@@ -82,10 +82,16 @@ fn names_and_durations_that_do_not_fit_are_refused() -> Result<()> {
     let timing =
         ["run", "--lease", "a", "--ttl", "3s", "--renew-every", "2s", "--margin", "1s", "--", "true"];
     refused(&arena, &timing, 78, &["2 s", "1 s", "3 s"])?;
-    refused(&arena, &["run", "--lease", "", "--", "true"], 77, &["name is empty"])?;
-    refused(&arena, &["run", "--lease", &long, "--", "true"], 77, &["300 bytes", "limit is 200"])?;
-    // The bucket is there since, with its own ttl.
-    refused(&arena, &["run", "--lease", "a", "--ttl", "4s", "--", "true"], 78, &["3s", "4s"])?;
+    refused(&arena, &["run", "--lease", "", "--", "true"], 2, &["name is empty"])?;
+    refused(&arena, &["run", "--lease", &long, "--", "true"], 2, &["300 bytes", "limit is 200"])?;
+    refused(&arena, &["bucket", "create", "a", "--ttl", "99ms"], 2, &["at least 100ms"])?;
+    for none in ["0", "6", "99999"] {
+        refused(&arena, &["bucket", "create", "a", "--replicas", none], 2, &["--replicas", none])?;
+    }
+    // No bucket was made with what was refused.
+    let (code, _, err) = run(&arena, &["--lease", "a", "--ttl", "5s"], &["true"])?;
+    ensure!(code == 0, "{err}");
+    refused(&arena, &["run", "--lease", "a", "--ttl", "4s", "--", "true"], 78, &["5s", "4s"])?;
     for odd in ["labeler:did:plc:abc", "..", "*", "héron", "a b", ">"] {
         let (code, _, err) = run(&arena, &["--lease", odd], &["true"])?;
         ensure!(code == 0, "{odd}: {err}");
@@ -107,11 +113,15 @@ fn stores_that_cannot_be_used_are_named() -> Result<()> {
     let arena = Arena::sqlite(&[])?;
     let with = |store: &'static str| ["status", "--lease", "a", "--store", store];
     refused(&arena, &with("ftp://x"), 2, &["ftp://x", "sqlite:PATH"])?;
+    for mistyped in ["nats:/alice:secret@x:4222", "nast://alice:secret@x:4222", "alice:secret@x:4222"] {
+        let (code, _, err) = output(&mut arena.command(&with(mistyped)))?;
+        ensure!(code == 2 && !err.contains("secret") && err.contains("x:4222"), "{mistyped}: {code} {err}");
+    }
     refused(&arena, &with("sqlite:/"), 77, &["/"])?;
     refused(&arena, &with("sqlite:/proc/version"), 69, &["/proc/version"])?;
     // Nobody listens on a port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let url = format!("nats://alice:secret@{free}");
+    let url = format!("NATS://alice:secret@{free}");
     let (code, _, err) = output(&mut arena.command(&["status", "--lease", "a", "--store", &url]))?;
     ensure!(code == 69 && err.contains(&free.to_string()) && !err.contains("secret"), "{code} {err}");
     Ok(())

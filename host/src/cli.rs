@@ -17,6 +17,7 @@ mod state;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing::level_filters::LevelFilter;
 
 use args::{Cli, Command};
 use exit::{Exit, exit_of};
@@ -32,37 +33,48 @@ pub(crate) fn main() -> ExitCode {
             return exit.into();
         }
     };
-    say::log(cli.verbose);
+    say::begin(cli.json, level(&cli));
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
-            say::error(&format!("no threads to run on: {why}"));
+            say::failed(&format!("no threads to run on: {why}"), Exit::Internal);
             return Exit::Internal.into();
         }
     };
-    let ended = runtime.block_on(command(cli));
+    let ended = runtime.block_on(command(cli.command));
     // What a store still has under way must not hold the process up.
     runtime.shutdown_background();
     ended.unwrap_or_else(|why| {
-        say::error(&format!("{why:#}"));
-        exit_of(&why).into()
+        let exit = exit_of(&why);
+        if exit != Exit::Unread {
+            say::failed(&format!("{why:#}"), exit);
+        }
+        exit.into()
     })
 }
 
-async fn command(cli: Cli) -> anyhow::Result<ExitCode> {
-    let json = cli.json;
-    match cli.command {
-        Command::Run(run) => run::run(run, json).await,
-        Command::Status(status) => show::status(&status, json).await,
-        Command::List(list) => show::list(&list, json).await,
-        Command::StepDown(step_down) => operator::step_down(&step_down, json).await,
-        Command::Clear(clear) => operator::clear(&clear, json).await,
-        Command::Bucket { command: args::BucketCommand::Create(create) } => {
-            bucket::create(&create, json).await
-        }
-        Command::Holds { command } => holds::holds(command, json).await,
-        Command::Queue { command } => queue::queue(command, json).await,
-        Command::Simulate(simulate) => simulate::simulate(simulate, json).await,
-        Command::Policy { command } => policy::policy(command, json).await,
+/// From which level on what the libraries log is said.
+fn level(cli: &Cli) -> LevelFilter {
+    match (cli.verbose, &cli.command) {
+        // It is about instances that do not exist.
+        (0, Command::Simulate(_)) => LevelFilter::OFF,
+        (0, _) => LevelFilter::WARN,
+        (1, _) => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    }
+}
+
+async fn command(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(run) => run::run(run).await,
+        Command::Status(status) => show::status(&status).await,
+        Command::List(list) => show::list(&list).await,
+        Command::StepDown(step_down) => operator::step_down(&step_down).await,
+        Command::Clear(clear) => operator::clear(&clear).await,
+        Command::Bucket { command: args::BucketCommand::Create(create) } => bucket::create(&create).await,
+        Command::Holds { command } => holds::holds(command).await,
+        Command::Queue { command } => queue::queue(command).await,
+        Command::Simulate(simulate) => simulate::simulate(simulate).await,
+        Command::Policy { command } => policy::policy(command).await,
     }
 }

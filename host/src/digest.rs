@@ -14,11 +14,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The SHA-256 of these bytes.
-pub(crate) fn of(bytes: &[u8]) -> String {
+#[must_use]
+pub fn of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// Whether this is the text of one. What is not names no file and no object.
-pub(crate) fn is_one(text: &str) -> bool {
+#[must_use]
+pub fn is_one(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -36,7 +36,7 @@ mod terminal;
 mod tree;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 pub use guarded::{GuardOptions, Guarded};
@@ -118,7 +118,8 @@ pub fn guardian_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("incumbent: guardian: {error}");
+            // Whoever read it may be gone.
+            let _ = writeln!(io::stderr(), "incumbent: guardian: {error}");
             ExitCode::FAILURE
         }
     }

@@ -21,7 +21,6 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use crate::bindings::{Attempt, Certainty, Holder, Identity, Sighting, Tenure, Terms, Vacancy};
 use crate::clock::Steady;
 use crate::gate::Gate;
-use crate::imports::ClockOnly;
 use crate::limits;
 use crate::policy::Policy;
 use crate::rails::Rails;
@@ -73,9 +72,7 @@ impl Lease {
                 bucket.name()
             )));
         }
-        let terms = options.timing.terms(ttl);
-        let clock = options.clock;
-        policy.check(ClockOnly(clock.clone()), terms).await?.map_err(LeaseError::Misfit)?;
+        let terms = options.check(policy, ttl).await?;
         let default = if store.keeps_what_it_acknowledged() { Vacancy::Trusted } else { Vacancy::Watched };
         let share = u32::from(options.first_renewal_per_mille.min(1000));
         let mut rails = Rails::new(Duration::from_nanos(terms.ttl_ns.saturating_sub(terms.margin_ns)));
@@ -94,7 +91,7 @@ impl Lease {
                 },
                 terms,
                 vacancy: options.vacancy.unwrap_or(default),
-                clock,
+                clock: options.clock,
                 chance: options.chance,
                 floor: options.floor,
                 gate: Arc::new(Gate::new()),

@@ -4,7 +4,7 @@
 mod bindings;
 pub mod chance;
 pub mod clock;
-mod digest;
+pub mod digest;
 pub mod fence;
 pub mod floor;
 mod gate;

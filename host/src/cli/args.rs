@@ -5,14 +5,15 @@ mod policy;
 mod simulate;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use incumbent::Vacancy;
 use incumbent::lease::Timing;
-use incumbent::limits::TTL_LONGEST;
-use incumbent::store::open::{Access, StoreUrl};
+use incumbent::limits::{TTL_LONGEST, TTL_SHORTEST};
+use incumbent::store::check_key;
+use incumbent::store::open::{Access, NoStore, StoreUrl};
 
 pub(crate) use holds::{
     HoldsBegin, HoldsBuckets, HoldsCommand, HoldsEnd, HoldsNext, HoldsStatus, HoldsWatch, Office,
@@ -38,8 +39,9 @@ pub(crate) struct Cli {
     pub(crate) verbose: u8,
 }
 
-const EXITS: &str = "Exit codes: 0 done, 1 nobody holds it (status) or no job came (holds next --wait), 2 usage, 65 a record that is no holder, \
-69 the store is out of reach, 70 the policy or this program failed, 75 the lease, or the job, was lost, 77 not allowed, \
+const EXITS: &str = "Exit codes: 0 done, 1 there is none (nobody holds it, no job came, nothing to clear or to go back to), 2 usage, \
+65 a record that is no holder, or a file that is no policy, 69 the store is out of reach, 70 the policy or this program failed, \
+74 the answer cannot be written, 75 the lease, or the job, was lost, or another holds it, 77 not allowed, \
 78 a bucket or timings that do not fit, 126 and 127 the command cannot be executed or is not there; \
 `run` and `holds next` pass their command's code on, 128 + n after signal n.";
 
@@ -88,24 +90,30 @@ pub(crate) enum BucketCommand {
 /// Which store, and how to be let in.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// sqlite:PATH, nats://HOST:PORT or memory: [default: a SQLite file in the user's state folder]
+    /// sqlite:PATH, nats://HOST:PORT (tls:// for TLS only; several with commas between them) or memory:
+    /// [default: a SQLite file in the user's state folder]
     #[arg(long, env = "INCUMBENT_STORE", value_name = "URL", hide_env_values = true)]
-    pub(crate) store: Option<StoreUrl>,
+    store: Option<String>,
     /// A NATS credentials file.
     #[arg(long, env = "INCUMBENT_CREDENTIALS", value_name = "FILE")]
     pub(crate) credentials: Option<PathBuf>,
     /// Certificates to trust, PEM.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "INCUMBENT_TLS_CA", value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// One's own certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, env = "INCUMBENT_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Its key, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, env = "INCUMBENT_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 }
 
 impl StoreArgs {
+    /// The store, where one is named. Not parsed with the rest, which would show what it says of users.
+    pub(crate) fn url(&self) -> Result<Option<StoreUrl>, NoStore> {
+        self.store.as_deref().map(str::parse).transpose()
+    }
+
     pub(crate) fn access(&self) -> Access {
         Access {
             credentials: self.credentials.clone(),
@@ -113,31 +121,50 @@ impl StoreArgs {
             tls_identity: self.tls_cert.clone().zip(self.tls_key.clone()),
         }
     }
+
+    /// The same for a command that may work in another folder: by what it finds in its environment.
+    pub(crate) fn env(&self, url: &StoreUrl) -> Vec<(&'static str, String)> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let url = match url {
+            StoreUrl::Sqlite(path) => StoreUrl::Sqlite(absolute(path)),
+            other => other.clone(),
+        };
+        let files = [
+            ("INCUMBENT_CREDENTIALS", &self.credentials),
+            ("INCUMBENT_TLS_CA", &self.tls_ca),
+            ("INCUMBENT_TLS_CERT", &self.tls_cert),
+            ("INCUMBENT_TLS_KEY", &self.tls_key),
+        ];
+        let files = files.into_iter().filter_map(|(name, file)| Some((name, absolute(file.as_deref()?))));
+        // What is no text cannot be handed on so, nor could it be given as a URL.
+        let files = files.filter_map(|(name, file)| Some((name, file.into_os_string().into_string().ok()?)));
+        [("INCUMBENT_STORE", url.with_users())].into_iter().chain(files).collect()
+    }
 }
 
 /// The bucket of the leases.
 #[derive(Debug, Args)]
 pub(crate) struct BucketArg {
     /// The bucket that holds the lease.
-    #[arg(long, env = "INCUMBENT_BUCKET", value_name = "NAME", default_value = "leases")]
+    #[arg(long, env = "INCUMBENT_BUCKET", value_name = "NAME", value_parser = name, default_value = "leases")]
     pub(crate) bucket: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// The lease to stand for.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) lease: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) bucket: BucketArg,
-    /// Names this instance [default: machine/process/chance]
-    #[arg(long, value_name = "NAME")]
+    /// Names this instance, for people who look [default: machine/process/chance]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) instance: Option<String>,
     /// How long the record lives unrenewed. A SQLite bucket is made with it (15s); any other bucket has its
     /// own, and this must agree with it.
-    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = ttl, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
     /// How often it is renewed [default: a third of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
@@ -180,7 +207,7 @@ impl Run {
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// The lease.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) lease: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -201,7 +228,7 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct StepDown {
     /// The lease.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) lease: String,
     /// In whose name it is asked for [default: you, at this machine]
     #[arg(long, value_name = "WHO")]
@@ -218,7 +245,7 @@ pub(crate) struct StepDown {
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
     /// The lease.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) lease: String,
     /// Do it; without, only what stands there is said.
     #[arg(long)]
@@ -232,15 +259,16 @@ pub(crate) struct Clear {
 #[derive(Debug, Args)]
 pub(crate) struct BucketCreate {
     /// Its name.
+    #[arg(value_parser = name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// How long a record lives unrenewed.
-    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true, default_value = "15s")]
+    #[arg(long, value_name = "DURATION", value_parser = ttl, allow_hyphen_values = true, default_value = "15s")]
     pub(crate) ttl: Duration,
     /// On how many servers it is kept.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) replicas: usize,
+    #[arg(long, default_value_t = 1, value_parser = replicas())]
+    pub(crate) replicas: u8,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -261,6 +289,25 @@ impl From<VacancyArg> for Vacancy {
             VacancyArg::Delayed => Self::Delayed,
         }
     }
+}
+
+/// A name that a store takes.
+fn name(text: &str) -> Result<String, String> {
+    check_key(text).map(|()| text.to_owned()).map_err(|why| why.to_string())
+}
+
+/// On how many servers something is kept: NATS keeps it on one to five.
+fn replicas() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=5)
+}
+
+/// A duration that records may live.
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text)?;
+    if ttl < TTL_SHORTEST {
+        return Err(format!("it must be at least {}", humantime::format_duration(TTL_SHORTEST)));
+    }
+    Ok(ttl)
 }
 
 /// A duration as people write it, above zero and at most a day.

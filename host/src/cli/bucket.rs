@@ -9,30 +9,26 @@ use serde_json::json;
 
 use super::args::BucketCreate;
 use super::exit::Exit;
+use super::say;
 use super::state::store_url;
 
 /// `incumbent bucket create`.
-pub(crate) async fn create(args: &BucketCreate, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn create(args: &BucketCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
     let store = open(&url, &args.store.access(), &Clock::machine()).await?;
-    let config = BucketConfig { ttl: args.ttl, replicas: args.replicas };
+    let config = BucketConfig { ttl: args.ttl, replicas: args.replicas.into() };
     let info = store.create_bucket(&args.name, &config).await?.info().await?;
     let ttl = humantime::format_duration(info.ttl);
-    if as_json {
-        println!(
-            "{}",
-            json!({
-                "bucket": args.name,
-                "store": url.to_string(),
-                "ttl_ms": info.ttl.as_millis(),
-                "replicas": args.replicas,
-                "markers": info.markers,
-            })
-        );
-    } else {
-        let markers =
-            if info.markers { "" } else { ", without markers: candidates see an expiry at their poll" };
-        println!("{} on {url}: ttl {ttl}, replicas {}{markers}", args.name, args.replicas);
-    }
+    let markers = if info.markers { "" } else { ", without markers: candidates see an expiry at their poll" };
+    say::answer(
+        &format!("{} on {url}: ttl {ttl}, replicas {}{markers}", args.name, args.replicas),
+        &json!({
+            "bucket": args.name,
+            "store": url.to_string(),
+            "ttl_ms": info.ttl.as_millis(),
+            "replicas": args.replicas,
+            "markers": info.markers,
+        }),
+    )?;
     Ok(Exit::Done.into())
 }

@@ -1,6 +1,7 @@
 //! The exit codes. They are published: scripts and service managers decide by them. Numbers as sysexits.h
 //! has them, where it has one.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use incumbent::guard::GuardError;
@@ -14,13 +15,15 @@ use incumbent::policy::LoadError;
 use incumbent::store::Fault;
 use incumbent::store::open::NoStore;
 
+use super::say::NotSaid;
+
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// `status`: nobody holds it. `holds next --wait`: no job came.
+    /// There is none: nobody holds it, no job came (`holds next --wait`), nothing to clear or to go back to.
     Nobody = 1,
     /// The command line does not fit.
     Usage = 2,
@@ -30,7 +33,9 @@ pub(crate) enum Exit {
     Unavailable = 69,
     /// The policy, or this program, failed.
     Internal = 70,
-    /// The lease was lost, or the job: start again.
+    /// The answer cannot be written.
+    Unwritten = 74,
+    /// The lease was lost, or the job, or somebody else holds it: start again.
     Lost = 75,
     /// Not allowed.
     Denied = 77,
@@ -40,6 +45,21 @@ pub(crate) enum Exit {
     NotExecutable = 126,
     /// There is no such command.
     NotFound = 127,
+    /// Nobody reads the answer any more: as after SIGPIPE.
+    Unread = 128 + 13,
+}
+
+/// What this command itself found wrong, and its code.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Wrong {
+    exit: Exit,
+    why: String,
+}
+
+/// What is wrong, for `Err`.
+pub(crate) fn wrong(exit: Exit, why: impl Into<String>) -> anyhow::Error {
+    Wrong { exit, why: why.into() }.into()
 }
 
 impl From<Exit> for ExitCode {
@@ -51,6 +71,12 @@ impl From<Exit> for ExitCode {
 /// The code for an error.
 pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
     for cause in why.chain() {
+        if let Some(wrong) = cause.downcast_ref::<Wrong>() {
+            return wrong.exit;
+        }
+        if let Some(unsaid) = cause.downcast_ref::<NotSaid>() {
+            return if unsaid.is_unread() { Exit::Unread } else { Exit::Unwritten };
+        }
         if let Some(fault) = cause.downcast_ref::<Fault>() {
             return of_fault(fault);
         }
@@ -80,10 +106,12 @@ pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
             Some(GuardError::NotExecutable { .. }) => return Exit::NotExecutable,
             _ => {}
         }
-        if let Some(io) = cause.downcast_ref::<std::io::Error>()
-            && io.kind() == std::io::ErrorKind::NotFound
-        {
-            return Exit::Config;
+        match cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+            Some(ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory) => {
+                return Exit::Config;
+            }
+            Some(ErrorKind::InvalidData | ErrorKind::IsADirectory) => return Exit::Data,
+            _ => {}
         }
     }
     Exit::Internal

@@ -13,10 +13,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::args::{Clear, StepDown};
-use super::exit::Exit;
-use super::say;
+use super::exit::{Exit, wrong};
+use super::say::{self, NotSaid};
 use super::show::holder_json;
-use super::state::open_store;
+use super::state::existing;
 
 /// How often one looks whether the holder has given way.
 const LOOK: Duration = Duration::from_millis(100);
@@ -25,56 +25,42 @@ const LOOK: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_secs(2);
 
 /// `incumbent step-down`.
-pub(crate) async fn step_down(args: &StepDown, as_json: bool) -> anyhow::Result<ExitCode> {
-    let store = open_store(&args.store, &args.bucket, None).await?;
-    let bucket = store.bucket(&args.bucket.bucket).await?;
+pub(crate) async fn step_down(args: &StepDown) -> anyhow::Result<ExitCode> {
+    let Some(bucket) = existing(&args.store, &args.bucket).await? else { return nobody(args) };
     let policy = super::policy::built_in().await?;
     let by = args.by.clone().unwrap_or_else(operator);
     let asked = match lease::step_down(&policy, &bucket, &Clock::machine(), &args.lease, &by).await? {
         Request::Asked(holder) => holder,
         Request::AskedBefore(holder) => {
-            say::note(&format!("{} had been asked before", holder.instance), as_json);
+            say::note(&format!("{} had been asked before", holder.instance));
             holder
         }
-        Request::Nobody => {
-            tell(args, as_json, "nobody", None, None, &format!("nobody holds {}", args.lease));
-            return Ok(Exit::Nobody.into());
-        }
+        Request::Nobody => return nobody(args),
     };
     let Holder { instance, epoch, .. } = &asked;
+    let text = format!("asked {instance} (epoch {epoch}) to give way");
     if args.no_wait {
-        tell(
-            args,
-            as_json,
-            "asked",
-            Some(&asked),
-            None,
-            &format!("asked {instance} (epoch {epoch}) to give way"),
-        );
+        answer(args, "asked", Some(&asked), None, &text)?;
         return Ok(Exit::Done.into());
     }
-    say::note(&format!("asked {instance} (epoch {epoch}) to give way"), as_json);
+    say::note(&text);
     // Marked, the record is renewed no more: gone it is by its ttl, whatever the holder does.
     let deadline = Instant::now() + bucket.info().await?.ttl + LATE;
     match given_way(&policy, &bucket, args, &asked, deadline).await? {
-        Some(None) => tell(
-            args,
-            as_json,
-            "given-way",
-            Some(&asked),
-            None,
-            &format!("{instance} gave way; nobody holds {}", args.lease),
-        ),
+        Some(None) => {
+            let text = format!("{instance} gave way; nobody holds {}", args.lease);
+            answer(args, "given-way", Some(&asked), None, &text)?;
+        }
         Some(Some(next)) => {
             let text = format!(
                 "{instance} gave way; {} holds {} at epoch {}",
                 next.instance, args.lease, next.epoch
             );
-            tell(args, as_json, "given-way", Some(&asked), Some(&next), &text);
+            answer(args, "given-way", Some(&asked), Some(&next), &text)?;
         }
         None => {
             let text = format!("{instance} has not given way, and its record is still there; look again");
-            tell(args, as_json, "not-given-way", Some(&asked), None, &text);
+            answer(args, "not-given-way", Some(&asked), None, &text)?;
             return Ok(Exit::Unavailable.into());
         }
     }
@@ -101,20 +87,20 @@ async fn given_way(
     }
 }
 
-fn tell(
+fn nobody(args: &StepDown) -> anyhow::Result<ExitCode> {
+    answer(args, "nobody", None, None, &format!("nobody holds {}", args.lease))?;
+    Ok(Exit::Nobody.into())
+}
+
+fn answer(
     args: &StepDown,
-    as_json: bool,
     outcome: &str,
     asked: Option<&Holder>,
     next: Option<&Holder>,
     text: &str,
-) {
-    if as_json {
-        let (asked, next) = (asked.map(holder_json), next.map(holder_json));
-        println!("{}", json!({ "lease": args.lease, "outcome": outcome, "asked": asked, "holder": next }));
-    } else {
-        println!("{text}");
-    }
+) -> Result<(), NotSaid> {
+    let (asked, next) = (asked.map(holder_json), next.map(holder_json));
+    say::answer(text, &json!({ "lease": args.lease, "outcome": outcome, "asked": asked, "holder": next }))
 }
 
 /// Who runs this command, for the one who is asked.
@@ -126,9 +112,10 @@ fn operator() -> String {
 }
 
 /// `incumbent clear`.
-pub(crate) async fn clear(args: &Clear, as_json: bool) -> anyhow::Result<ExitCode> {
-    let store = open_store(&args.store, &args.bucket, None).await?;
-    let bucket = store.bucket(&args.bucket.bucket).await?;
+pub(crate) async fn clear(args: &Clear) -> anyhow::Result<ExitCode> {
+    let Some(bucket) = existing(&args.store, &args.bucket).await? else {
+        return cleared(args, Cleared::Nothing);
+    };
     let policy = super::policy::built_in().await?;
     let ttl = humantime::format_duration(bucket.info().await?.ttl);
     if !args.yes {
@@ -144,23 +131,21 @@ pub(crate) async fn clear(args: &Clear, as_json: bool) -> anyhow::Result<ExitCod
             }
             Err(why) => return Err(why.into()),
         };
-        say::error(&text);
-        return Ok(Exit::Usage.into());
+        return Err(wrong(Exit::Usage, text));
     }
-    say::note(
-        &format!("watching {} for {ttl}: a holder whose record was written over may still act", args.lease),
-        as_json,
-    );
-    let cleared = lease::clear(&policy, &bucket, &Clock::machine(), &args.lease).await?;
+    say::note(&format!(
+        "watching {} for {ttl}: a holder whose record was written over may still act",
+        args.lease
+    ));
+    cleared(args, lease::clear(&policy, &bucket, &Clock::machine(), &args.lease).await?)
+}
+
+fn cleared(args: &Clear, cleared: Cleared) -> anyhow::Result<ExitCode> {
     let (outcome, text) = match cleared {
         Cleared::Deleted => ("deleted", "deleted"),
         Cleared::AgedOut => ("aged-out", "gone by its age"),
         Cleared::Nothing => ("nothing", "nothing stands there"),
     };
-    if as_json {
-        println!("{}", json!({ "lease": args.lease, "outcome": outcome }));
-    } else {
-        println!("{}: {text}", args.lease);
-    }
+    say::answer(&format!("{}: {text}", args.lease), &json!({ "lease": args.lease, "outcome": outcome }))?;
     Ok(if cleared == Cleared::Nothing { Exit::Nobody } else { Exit::Done }.into())
 }

@@ -5,106 +5,93 @@ mod new;
 mod published;
 mod serve;
 
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use incumbent::limits::COMPONENT_BYTES;
-use incumbent::policies::source::Offer;
+use incumbent::policies::source::{Offer, SIGNATURE_BYTES};
 use incumbent::policies::{Policies, PoliciesOptions, PublicKey};
 use incumbent::policy::{BUILT_IN, Version};
 use serde_json::json;
 
 use super::args::{PolicyCheck, PolicyCommand, PolicyInspect, PolicyKey};
-use super::exit::Exit;
+use super::exit::{Exit, wrong};
+use super::say;
 
 pub(crate) use here::{serving, serving_line};
 pub(crate) use serve::{Serves, built_in, runtime, serves};
 
 /// `incumbent policy …`.
-pub(crate) async fn policy(command: PolicyCommand, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn policy(command: PolicyCommand) -> anyhow::Result<ExitCode> {
     match command {
-        PolicyCommand::New(args) => new::new(&args, as_json),
-        PolicyCommand::Inspect(args) => inspect(&args, as_json).await,
-        PolicyCommand::Check(args) => check(&args, as_json).await,
-        PolicyCommand::Publish(args) => published::publish(&args, as_json).await,
+        PolicyCommand::New(args) => new::new(&args),
+        PolicyCommand::Inspect(args) => inspect(&args).await,
+        PolicyCommand::Check(args) => check(&args).await,
+        PolicyCommand::Publish(args) => published::publish(&args).await,
         PolicyCommand::History(args) => match &args.of {
-            Some(of) => published::history(of, &args, as_json).await,
-            None => here::history(&args.state, as_json),
+            Some(of) => published::history(of, &args).await,
+            None => here::history(&args.state),
         },
         PolicyCommand::Rollback(args) => match &args.of {
-            Some(of) => published::rollback(of, &args, as_json).await,
-            None => here::rollback(&args.state, as_json),
+            Some(of) => published::rollback(of, &args).await,
+            None => here::rollback(&args.state),
         },
-        PolicyCommand::ClearQuarantine(args) => here::clear(&args, as_json),
-        PolicyCommand::Status(args) => here::status(&args, as_json),
+        PolicyCommand::ClearQuarantine(args) => here::clear(&args),
+        PolicyCommand::Status(args) => here::status(&args),
     }
 }
 
 /// `incumbent policy inspect`.
-async fn inspect(args: &PolicyInspect, as_json: bool) -> anyhow::Result<ExitCode> {
+async fn inspect(args: &PolicyInspect) -> anyhow::Result<ExitCode> {
     let version = match &args.file {
         Some(file) => load(file).await?,
         None => Version::load(&runtime()?, BUILT_IN).await?,
     };
     let about = version.about();
-    if as_json {
-        println!(
-            "{}",
-            json!({
-                "name": about.name,
-                "version": about.version,
-                "digest": format!("sha256:{}", version.digest()),
-                "bytes": version.size(),
-                "needs": about.needs,
-            })
-        );
-    } else {
-        println!("{} {}", about.name, about.version);
-        println!("sha256:{}", version.digest());
-        println!("{} bytes", version.size());
-        println!("needs {}", about.needs.join(", "));
-    }
+    let (digest, bytes, needs) = (version.digest(), version.size(), about.needs.join(", "));
+    say::answer(
+        &format!("{} {}\nsha256:{digest}\n{bytes} bytes\nneeds {needs}", about.name, about.version),
+        &json!({
+            "name": about.name, "version": about.version, "digest": format!("sha256:{digest}"), "bytes": bytes,
+            "needs": about.needs,
+        }),
+    )?;
     Ok(Exit::Done.into())
 }
 
 /// `incumbent policy check`.
-async fn check(args: &PolicyCheck, as_json: bool) -> anyhow::Result<ExitCode> {
+async fn check(args: &PolicyCheck) -> anyhow::Result<ExitCode> {
     let state = here::existing(&args.state)?;
     let options = PoliciesOptions { state, key: key(&args.key)?, ..PoliciesOptions::default() };
     let policies = Policies::open(&runtime()?, options).await?;
     let checked = policies.check(&offer(&args.file)?).await;
     match &checked {
         Ok(checked) => {
-            let about = checked.version.about();
-            if as_json {
-                let (digest, scenes) = (checked.version.digest(), checked.scenes);
-                println!(
-                    "{}",
-                    json!({
-                        "passes": true, "name": about.name, "version": about.version,
-                        "digest": format!("sha256:{digest}"), "scenes": scenes,
-                    })
-                );
-            } else {
-                let signed = if args.key.policy_key.is_some() { "signed, " } else { "" };
-                println!(
-                    "{} {} passes: {signed}it loads, and decides {} scenes as it must",
-                    about.name, about.version, checked.scenes
-                );
-                println!("sha256:{}", checked.version.digest());
-            }
+            let (about, digest, scenes) = (checked.version.about(), checked.version.digest(), checked.scenes);
+            let signed = if args.key.policy_key.is_some() { "signed, " } else { "" };
+            say::answer(
+                &format!(
+                    "{} {} passes: {signed}it loads, and decides {scenes} scenes as it must\nsha256:{digest}",
+                    about.name, about.version
+                ),
+                &json!({
+                    "passes": true, "name": about.name, "version": about.version,
+                    "digest": format!("sha256:{digest}"), "scenes": scenes,
+                }),
+            )?;
             Ok(Exit::Done.into())
         }
         Err(refused) => {
-            if as_json {
-                println!(
-                    "{}",
-                    json!({ "passes": false, "step": refused.step.to_string(), "why": refused.why,
-                            "digest": format!("sha256:{}", refused.digest) })
-                );
-                return Ok(Exit::Data.into());
-            }
+            // As text it is the error that ends this command.
+            say::answer(
+                "",
+                &json!({
+                    "passes": false, "step": refused.step.to_string(), "why": refused.why,
+                    "digest": format!("sha256:{}", refused.digest),
+                }),
+            )?;
             Err(refused.clone().into())
         }
     }
@@ -114,40 +101,52 @@ async fn check(args: &PolicyCheck, as_json: bool) -> anyhow::Result<ExitCode> {
 fn offer(file: &Path) -> anyhow::Result<Offer> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".minisig");
-    let signature = match std::fs::read_to_string(&beside) {
+    let signature = match text(Path::new(&beside)) {
         Ok(text) => Some(text),
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
+        Err(why) if why.kind() == ErrorKind::NotFound => None,
         Err(why) => return Err(why).with_context(|| format!("the signature {}", beside.to_string_lossy())),
     };
-    Ok(Offer { bytes: read(file)?, signature, from: file.display().to_string() })
+    let bytes = read(file, COMPONENT_BYTES).with_context(|| named(file))?;
+    Ok(Offer { bytes, signature, from: file.display().to_string() })
 }
 
 /// The policy in a file, loaded and not rehearsed.
 pub(crate) async fn load(file: &Path) -> anyhow::Result<Version> {
-    Version::load(&runtime()?, &read(file)?).await.with_context(|| named(file))
+    let bytes = read(file, COMPONENT_BYTES).with_context(|| named(file))?;
+    Version::load(&runtime()?, &bytes).await.with_context(|| named(file))
 }
 
 fn named(file: &Path) -> String {
     format!("the policy {}", file.display())
 }
 
-fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    use std::io::Read as _;
-
-    let named = || named(file);
+/// What is in a file, up to one byte more than `most`, which tells a larger one.
+fn read(file: &Path, most: usize) -> io::Result<Vec<u8>> {
+    // A pipe may never end, or never begin.
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is no regular file"));
+    }
     let mut bytes = Vec::new();
-    // One byte more than a policy may have tells a larger file without reading it whole.
-    let most = u64::try_from(COMPONENT_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    std::fs::File::open(file).with_context(named)?.take(most).read_to_end(&mut bytes).with_context(named)?;
+    let most = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    std::fs::File::open(file)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A key or a signature in a file.
+fn text(file: &Path) -> io::Result<String> {
+    let bytes = read(file, SIGNATURE_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text"))
 }
 
 /// The key that policies must be signed by, given itself or as a file.
 fn key(args: &PolicyKey) -> anyhow::Result<Option<PublicKey>> {
     let Some(given) = &args.policy_key else { return Ok(None) };
-    let text = match std::fs::read_to_string(given) {
-        Ok(text) => text,
-        Err(_) => given.clone(),
-    };
-    Ok(Some(PublicKey::parse(&text).with_context(|| format!("--policy-key {given}"))?))
+    if let Ok(key) = PublicKey::parse(given) {
+        return Ok(Some(key));
+    }
+    let named = || format!("--policy-key {given}");
+    let text = text(Path::new(given))
+        .map_err(|why| wrong(Exit::Data, format!("it is no minisign public key, and no file of one: {why}")))
+        .with_context(named)?;
+    Ok(Some(PublicKey::parse(&text).with_context(named)?))
 }

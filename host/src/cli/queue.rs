@@ -12,63 +12,56 @@ use serde_json::json;
 
 use super::args::{QueueCommand, QueueCreate, QueuePut, QueueStatus};
 use super::exit::Exit;
-use super::state::store_url;
+use super::say;
+use super::state::{open_store, store_url};
 
 /// `incumbent queue`.
-pub(crate) async fn queue(command: QueueCommand, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn queue(command: QueueCommand) -> anyhow::Result<ExitCode> {
     match command {
-        QueueCommand::Create(args) => create(&args, as_json).await,
-        QueueCommand::Put(args) => put(&args, as_json).await,
-        QueueCommand::Status(args) => status(&args, as_json).await,
+        QueueCommand::Create(args) => create(&args).await,
+        QueueCommand::Put(args) => put(&args).await,
+        QueueCommand::Status(args) => status(&args).await,
     }
 }
 
-async fn create(args: &QueueCreate, as_json: bool) -> anyhow::Result<ExitCode> {
+async fn create(args: &QueueCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
     let store = open(&url, &args.store.access(), &Clock::machine()).await?;
-    let config = QueueConfig { ack_wait: args.ack_wait, replicas: args.replicas };
+    let config = QueueConfig { ack_wait: args.ack_wait, replicas: args.replicas.into() };
     store.create_queue(&args.name, &config).await?;
-    if as_json {
-        let ack_wait = args.ack_wait.as_millis();
-        let line = json!({
-            "queue": args.name, "store": url.to_string(), "ack_wait_ms": ack_wait, "replicas": args.replicas,
-        });
-        println!("{line}");
-    } else {
-        let ack_wait = humantime::format_duration(args.ack_wait);
-        println!("{} on {url}: ack wait {ack_wait}, replicas {}", args.name, args.replicas);
-    }
+    let ack_wait = humantime::format_duration(args.ack_wait);
+    say::answer(
+        &format!("{} on {url}: ack wait {ack_wait}, replicas {}", args.name, args.replicas),
+        &json!({
+            "queue": args.name, "store": url.to_string(), "ack_wait_ms": args.ack_wait.as_millis(),
+            "replicas": args.replicas,
+        }),
+    )?;
     Ok(Exit::Done.into())
 }
 
-async fn put(args: &QueuePut, as_json: bool) -> anyhow::Result<ExitCode> {
-    let store = open(&store_url(&args.store)?, &args.store.access(), &Clock::machine()).await?;
+async fn put(args: &QueuePut) -> anyhow::Result<ExitCode> {
+    let store = open_store(&args.store).await?;
     let queue = store.queue(&args.name).await?;
     let mut body = Vec::new();
     // One more than is allowed, so that too much is refused and not cut.
     let most = ASK_BYTES as u64 + 1;
     std::io::stdin().lock().take(most).read_to_end(&mut body).context("standard input cannot be read")?;
     let sequence = queue.put(&body).await?;
-    if as_json {
-        println!("{}", json!({ "queue": args.name, "sequence": sequence }));
-    } else {
-        println!("{sequence}");
-    }
+    say::answer(&sequence.to_string(), &json!({ "queue": args.name, "sequence": sequence }))?;
     Ok(Exit::Done.into())
 }
 
-async fn status(args: &QueueStatus, as_json: bool) -> anyhow::Result<ExitCode> {
-    let store = open(&store_url(&args.store)?, &args.store.access(), &Clock::machine()).await?;
+async fn status(args: &QueueStatus) -> anyhow::Result<ExitCode> {
+    let store = open_store(&args.store).await?;
     let info = store.queue(&args.name).await?.info().await?;
-    if as_json {
-        let ack_wait = info.ack_wait.as_millis();
-        let line = json!({
-            "queue": args.name, "waiting": info.waiting, "taken": info.taken, "ack_wait_ms": ack_wait,
-        });
-        println!("{line}");
-    } else {
-        let ack_wait = humantime::format_duration(info.ack_wait);
-        println!("{}: {} waiting, {} taken, ack wait {ack_wait}", args.name, info.waiting, info.taken);
-    }
+    let ack_wait = humantime::format_duration(info.ack_wait);
+    say::answer(
+        &format!("{}: {} waiting, {} taken, ack wait {ack_wait}", args.name, info.waiting, info.taken),
+        &json!({
+            "queue": args.name, "waiting": info.waiting, "taken": info.taken,
+            "ack_wait_ms": info.ack_wait.as_millis(),
+        }),
+    )?;
     Ok(Exit::Done.into())
 }

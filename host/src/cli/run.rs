@@ -9,27 +9,38 @@ use incumbent::clock::Steady;
 use incumbent::guard::{GuardOptions, Guarded, Status};
 use incumbent::lease::{Event, Lease, LeaseError, LeaseOptions};
 use incumbent::policy::Policy;
-use incumbent::store::Store;
+use incumbent::store::{Fault, Store};
+use rustix::process::Signal;
 use tokio::sync::watch;
 
 use super::args::Run;
 use super::exit::Exit;
 use super::policy::{self, Serves};
-use super::signals::Signals;
+use super::signals::{Signals, after_signal};
 use super::{say, state};
 
 /// `incumbent run`.
-pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: Run) -> anyhow::Result<ExitCode> {
     // Listening first, so that no signal ends this process without the lease being given back.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let store = state::open_store(&args.store, &args.bucket, args.ttl).await?;
-    if let Some(ttl) = args.ttl {
-        agree(&*store, &args.bucket.bucket, ttl).await?;
-    }
-    let serves = policy::serves(&args.policy, &args.store, as_json).await?;
+    let store = state::open_store(&args.store).await?;
+    let serves = policy::serves(&args.policy, &args.store).await?;
+    let ended = stand(&args, &*store, &serves, &mut signals).await;
+    serves.close().await;
+    ended
+}
+
+/// Stands for the lease, and again when that was asked for.
+async fn stand(
+    args: &Run,
+    store: &dyn Store,
+    serves: &Serves,
+    signals: &mut Signals,
+) -> anyhow::Result<ExitCode> {
+    agree(args, store, &serves.policy).await?;
     let (mut stood, mut said) = (false, false);
     loop {
-        let stand = match Stand::new(&args, as_json, &serves.policy, &*store).await {
+        let stand = match Stand::new(args, &serves.policy, store).await {
             // What took the lease away may be there still, and the others' stand waits as well.
             Err(why) if stood && passes(&why) => {
                 if !std::mem::replace(&mut said, true) {
@@ -37,20 +48,20 @@ pub(crate) async fn run(args: Run, as_json: bool) -> anyhow::Result<ExitCode> {
                 }
                 tokio::select! {
                     () = tokio::time::sleep(STAND_AGAIN) => continue,
-                    signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+                    signal = signals.next_to_end(|| serves.reread()) => return Ok(after_signal(signal).into()),
                 }
             }
             stand => stand?,
         };
         (stood, said) = (true, false);
-        match stand.serve(&args, &serves, &mut signals).await? {
+        match stand.serve(args, serves, signals).await? {
             End::Lost if args.again => {}
             End::GaveWay { rest } if args.again => tokio::select! {
                 () = tokio::time::sleep(rest) => {}
-                signal = signals.next() => return Ok(ExitCode::from(after_signal(signal))),
+                signal = signals.next_to_end(|| serves.reread()) => return Ok(after_signal(signal).into()),
             },
             End::Lost | End::GaveWay { .. } => return Ok(Exit::Lost.into()),
-            End::Code(code) => return Ok(ExitCode::from(code)),
+            End::Code(code) => return Ok(code.into()),
         }
     }
 }
@@ -60,16 +71,42 @@ fn passes(why: &anyhow::Error) -> bool {
     why.downcast_ref::<LeaseError>().is_some_and(LeaseError::passes)
 }
 
-/// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored.
-async fn agree(store: &dyn Store, bucket: &str, ttl: Duration) -> anyhow::Result<()> {
-    let has = store.bucket(bucket).await?.info().await?.ttl;
-    if has == ttl {
-        return Ok(());
+/// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored. A bucket that is
+/// missing is made, where that is done by the way, once it is known that the lease can stand in it.
+async fn agree(args: &Run, store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
+    let bucket = args.bucket.bucket.as_str();
+    let found = match store.bucket(bucket).await {
+        Err(Fault::MissingBucket(_)) if state::makes_buckets(&args.store)? => None,
+        found => Some(found?),
+    };
+    let Some(found) = found else {
+        let ttl = args.ttl.unwrap_or(state::TTL);
+        options(args)?.check(policy, ttl).await?;
+        return state::ensure_bucket(&args.store, store, bucket, ttl).await;
+    };
+    let has = found.info().await?.ttl;
+    match args.ttl {
+        Some(ttl) if ttl != has => {
+            let (has, ttl) = (humantime::format_duration(has), humantime::format_duration(ttl));
+            let text = format!(
+                "the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket"
+            );
+            Err(LeaseError::Misfit(text).into())
+        }
+        _ => Ok(()),
     }
-    let (has, ttl) = (humantime::format_duration(has), humantime::format_duration(ttl));
-    let text =
-        format!("the bucket {bucket} has a ttl of {has}, not {ttl}; leave --ttl out, or use another bucket");
-    Err(LeaseError::Misfit(text).into())
+}
+
+/// What the lease is stood for with.
+fn options(args: &Run) -> anyhow::Result<LeaseOptions> {
+    let mut options = LeaseOptions::new(args.lease.as_str());
+    if let Some(instance) = &args.instance {
+        options.instance.clone_from(instance);
+    }
+    options.timing = args.timing();
+    options.vacancy = args.vacancy.map(Into::into);
+    options.floor = state::floor(args)?;
+    Ok(options)
 }
 
 /// How soon one who lost the lease with its store tries to stand again.
@@ -91,21 +128,15 @@ struct Stand {
 }
 
 impl Stand {
-    async fn new(args: &Run, as_json: bool, policy: &Policy, store: &dyn Store) -> anyhow::Result<Self> {
+    async fn new(args: &Run, policy: &Policy, store: &dyn Store) -> anyhow::Result<Self> {
         let (told, until) = watch::channel(None);
-        let mut options = LeaseOptions::new(args.lease.as_str());
-        if let Some(instance) = &args.instance {
-            options.instance.clone_from(instance);
-        }
-        options.timing = args.timing();
-        options.vacancy = args.vacancy.map(Into::into);
-        options.floor = state::floor(args)?;
+        let mut options = options(args)?;
         let name = args.lease.clone();
         options.on_event = Arc::new(move |event: &Event| {
             if let Event::Taken { until, .. } | Event::Renewed { until } = event {
                 told.send_replace(Some(*until));
             }
-            say::event(&name, event, as_json, tracing::enabled!(tracing::Level::INFO));
+            say::event(&name, event);
         });
         let lease = Lease::open(policy, store, &args.bucket.bucket, options).await?;
         Ok(Self { lease, until })
@@ -113,12 +144,12 @@ impl Stand {
 
     /// Takes the lease, runs the command, gives the lease back.
     async fn serve(mut self, args: &Run, serves: &Serves, signals: &mut Signals) -> anyhow::Result<End> {
-        let epoch = tokio::select! {
-            taken = self.lease.take() => taken?,
-            signal = signals.next() => {
-                self.lease.release().await;
-                return Ok(End::Code(after_signal(signal)));
-            }
+        let mut heard = None;
+        let stop = async { heard = Some(signals.next_to_end(|| serves.reread()).await) };
+        let taken = self.lease.take_until(stop).await?;
+        let epoch = match (taken, heard) {
+            (Some(epoch), _) => epoch,
+            (None, signal) => return Ok(End::Code(after_signal(signal.unwrap_or_default()))),
         };
         let started = self.start(args, epoch).await;
         let mut command = match started {
@@ -144,10 +175,10 @@ impl Stand {
                 }
                 signal = signals.next() => {
                     // The command may have something to read again too.
-                    if signal == rustix::process::Signal::HUP.as_raw() {
+                    if signal == Signal::HUP.as_raw() {
                         serves.reread();
                     }
-                    forward(&command, signal);
+                    pass_on(&command, signal);
                 }
                 Ok(()) = self.until.changed() => {
                     let until = *self.until.borrow_and_update();
@@ -185,14 +216,17 @@ impl Stand {
 
     async fn start(&mut self, args: &Run, epoch: u64) -> anyhow::Result<Guarded> {
         let until = self.until.borrow_and_update().context("the lease was taken without a time")?;
-        let env = [
+        let mut env = vec![
             ("INCUMBENT_LEASE", args.lease.clone()),
             ("INCUMBENT_EPOCH", epoch.to_string()),
             ("INCUMBENT_INSTANCE", self.lease.identity().instance.clone()),
+            ("INCUMBENT_BUCKET", args.bucket.bucket.clone()),
         ];
+        // For what it asks of `incumbent` itself, as `holds begin`.
+        env.extend(args.store.env(&state::store_url(&args.store)?));
         let options = GuardOptions {
             command: args.command.clone(),
-            env: env.map(|(name, value)| (name.into(), value)).into(),
+            env: env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             until,
             grace: args.grace,
             stdin: None,
@@ -202,13 +236,8 @@ impl Stand {
     }
 }
 
-pub(super) fn forward(command: &Guarded, signal: i32) {
+pub(super) fn pass_on(command: &Guarded, signal: i32) {
     if let Err(why) = command.signal(signal) {
         tracing::warn!("signal {signal} was not passed on: {why}");
     }
-}
-
-/// What shells say of a process that a signal ended.
-pub(super) fn after_signal(signal: i32) -> u8 {
-    u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }

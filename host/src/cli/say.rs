@@ -1,140 +1,110 @@
-//! What is said on standard error; standard output belongs to answers, and to the command that runs.
+//! What is said: answers on standard output, all else on standard error; as text, or with `--json` as JSON, a line each.
 
-use incumbent::holds::{self, Job};
-use incumbent::lease::{Event, Released};
-use incumbent::policies;
-use rustix::process::{Pid, Signal, kill_process};
+mod events;
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
+use tracing::level_filters::LevelFilter;
+
+use super::exit::Exit;
+
+pub(crate) use events::{event, holds, job, policies};
+
+/// Whether `--json` was given: what all of a process says is of one kind.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// How all is said from here on, and from which level on what the libraries log is.
+pub(crate) fn begin(as_json: bool, level: LevelFilter) {
+    AS_JSON.store(as_json, Ordering::Relaxed);
+    let is_watched =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(is_watched)
+        // Which are that nobody reads standard error any more: it would panic.
+        .log_internal_errors(false)
+        .without_time();
+    // Set once, first thing: it cannot have been set before.
+    let _ = if as_json { log.json().flatten_event(true).try_init() } else { log.try_init() };
+}
+
+fn as_json() -> bool {
+    AS_JSON.load(Ordering::Relaxed)
+}
+
+/// The answer cannot be written to standard output. Whoever read it may have seen enough.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer cannot be written to standard output: {0}")]
+pub(crate) struct NotSaid(#[from] io::Error);
+
+impl NotSaid {
+    /// Whether nobody reads any more, as `head` when it has what it wants.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+/// The answer, on standard output; nothing where the text is empty.
+pub(crate) fn answer(text: &str, json: &Value) -> Result<(), NotSaid> {
+    let mut out = io::stdout().lock();
+    if as_json() {
+        writeln!(out, "{json}")?;
+    } else if !text.is_empty() {
+        writeln!(out, "{}", plain(text))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What went wrong.
+pub(crate) fn error(why: &str) {
+    tell(why, || json!({ "error": why }));
+}
+
+/// What went wrong, last thing.
+pub(crate) fn failed(why: &str, exit: Exit) {
+    tell(why, || json!({ "error": why, "code": exit as u8 }));
+}
+
+/// Something that is no error.
+pub(crate) fn note(text: &str) {
+    tell(text, || json!({ "message": text }));
+}
 
 /// One line on standard error. Whoever read it may be gone, which is no reason to stop: what goes on here keeps a lease.
-macro_rules! tell {
-    ($($told:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($told)*);
-    }};
+fn tell(text: &str, json: impl FnOnce() -> Value) {
+    let mut err = io::stderr().lock();
+    let _ = if as_json() { writeln!(err, "{}", json()) } else { writeln!(err, "incumbent: {}", plain(text)) };
 }
 
-/// Says what the libraries log, at the level that was asked for.
-pub(crate) fn log(verbose: u8) {
-    let level = match verbose {
-        0 => tracing::Level::WARN,
-        1 => tracing::Level::INFO,
-        _ => tracing::Level::DEBUG,
-    };
-    // Set once, first thing: it cannot have been set before.
-    let _ = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .without_time()
-        .try_init();
-}
-
-/// Says what went wrong.
-pub(crate) fn error(why: &str) {
-    tell!("incumbent: {why}");
-}
-
-/// Says what happened to a lease, in one line. Renewals are said only when more was asked for.
-pub(crate) fn event(lease: &str, event: &Event, as_json: bool, verbose: bool) {
-    if matches!(event, Event::Renewed { .. }) && !verbose {
-        return;
+/// Without what a terminal would obey: names come from others.
+fn plain(text: &str) -> Cow<'_, str> {
+    let is_bad = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    if !text.contains(is_bad) {
+        return text.into();
     }
-    if as_json {
-        tell!("{}", to_json(lease, event));
-    } else {
-        tell!("incumbent: {lease}: {event}");
-    }
+    let escaped =
+        |letter: char| if is_bad(letter) { letter.escape_default().to_string() } else { letter.into() };
+    text.chars().map(escaped).collect::<String>().into()
 }
 
-fn to_json(lease: &str, event: &Event) -> Value {
-    let (name, epoch) = match event {
-        Event::InLine => ("in-line", None),
-        Event::Waiting { .. } => ("waiting", None),
-        Event::Retrying { .. } => ("retrying", None),
-        Event::Moved { .. } => ("moved", None),
-        Event::Taken { epoch, .. } => ("taken", Some(epoch)),
-        Event::Renewed { .. } => ("renewed", None),
-        Event::RenewalFailed { .. } => ("renewal-failed", None),
-        Event::Refused { .. } => ("refused", None),
-        Event::Shut { .. } => ("shut", None),
-        Event::Asked { .. } => ("asked", None),
-        Event::Lost { epoch, .. } => ("lost", Some(epoch)),
-        Event::Released { epoch, outcome: Released::GivenBack } => ("given-back", Some(epoch)),
-        Event::Released { epoch, .. } => ("not-given-back", Some(epoch)),
-    };
-    let mut line = json!({ "event": name, "lease": lease, "message": event.to_string() });
-    if let Some(epoch) = epoch {
-        line["epoch"] = json!(epoch);
-    }
-    if let Event::Waiting { holder: Some(holder) } = event {
-        line["holder"] = super::show::holder_json(holder);
-    }
-    line
+/// A name on one line, for people.
+pub(crate) fn name(name: &str) -> String {
+    plain(&name.replace('\n', "\\n").replace('\t', "\\t")).into_owned()
 }
 
-/// Says what happened to the versions of a policy, in one line.
-pub(crate) fn policies(event: &policies::Event, as_json: bool) {
-    if !as_json {
-        tell!("incumbent: {event}");
-        return;
-    }
-    let name = match event {
-        policies::Event::Published { .. } => "policy-published",
-        policies::Event::Proven { .. } => "policy-proven",
-        policies::Event::RolledBack { .. } => "policy-rolled-back",
-        policies::Event::Refused(_) => "policy-refused",
-        _ => "policy-trouble",
-    };
-    tell!("{}", json!({ "event": name, "message": event.to_string() }));
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Says what happened to check holds, in one line.
-pub(crate) fn holds(event: &holds::Event, as_json: bool) {
-    if !as_json {
-        tell!("incumbent: {event}");
-        return;
-    }
-    let (name, plans) = match event {
-        holds::Event::Held { plans } => ("held", plans.as_slice()),
-        holds::Event::Free => ("free", [].as_slice()),
-        _ => ("trouble", [].as_slice()),
-    };
-    tell!("{}", json!({ "event": name, "plans": plans, "message": event.to_string() }));
-}
-
-/// Says what becomes of a job, in one line.
-pub(crate) fn job(what: &str, job: &Job, as_json: bool) {
-    let (kind, sequence, queue, deliveries) = (job.kind(), job.ask().sequence, job.queue(), job.deliveries());
-    let id = job.id();
-    if as_json {
-        let event = what.replace(' ', "-");
-        let line = json!({
-            "event": event, "kind": kind.to_string(), "queue": queue, "sequence": sequence, "id": id,
-            "deliveries": deliveries,
-        });
-        tell!("{line}");
-        return;
-    }
-    let id = id.map_or_else(String::new, |id| format!(" ({})", id.escape_debug()));
-    let again = if deliveries > 1 { format!(", given {deliveries} times") } else { String::new() };
-    tell!("incumbent: {what}: {kind} {sequence} of {queue}{id}{again}");
-}
-
-/// Says something that is no error.
-pub(crate) fn note(text: &str, as_json: bool) {
-    if as_json {
-        tell!("{}", json!({ "message": text }));
-    } else {
-        tell!("incumbent: {text}");
-    }
-}
-
-/// Passes a signal on to a child, if it is there still.
-pub(crate) fn forward(child: Option<u32>, signal: i32) {
-    let pid = child.and_then(|id| Pid::from_raw(id.try_into().ok()?));
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        // Gone just now: there is nobody to pass it on to.
-        let _ = kill_process(pid, signal);
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_not_done() {
+        assert_eq!(plain("héron 👑\tat epoch 1\nnext"), "héron 👑\tat epoch 1\nnext");
+        assert_eq!(plain("\u{1b}[2J\u{9b}\r\u{7f}"), "\\u{1b}[2J\\u{9b}\\r\\u{7f}");
+        assert_eq!(name("alice\nbob holds it"), "alice\\nbob holds it");
     }
 }

@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use incumbent::simulate::{Counts, Mishap, Mishaps, Run, Simulation, Timeline};
-use serde_json::{Value, json};
+use incumbent::simulate::{Counts, Found, Mishap, Mishaps, Run, Simulation, Timeline};
+use serde_json::json;
 
 use super::args::Simulate;
 use super::exit::Exit;
-use super::policy;
+use super::{policy, say};
 
-pub(crate) async fn simulate(args: Simulate, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn simulate(args: Simulate) -> anyhow::Result<ExitCode> {
     let proven = policy::built_in().await?.version();
     let candidate = match &args.policy {
         Some(file) => policy::load(file).await?,
@@ -26,10 +26,10 @@ pub(crate) async fn simulate(args: Simulate, as_json: bool) -> anyhow::Result<Ex
         keep: args.seed.is_some(),
     };
     // It has runtimes of its own, and takes all the cores.
-    tokio::task::spawn_blocking(move || play(&args, &simulation, as_json)).await?
+    tokio::task::spawn_blocking(move || play(&args, &simulation)).await?
 }
 
-fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Result<ExitCode> {
+fn play(args: &Simulate, simulation: &Simulation) -> anyhow::Result<ExitCode> {
     let seeds = args.seed.map_or(args.from..args.from + args.seeds, |seed| seed..seed + 1);
     let mut total = Total::default();
     // The first in their order that broke, so that two cores tell the same as one.
@@ -50,33 +50,28 @@ fn play(args: &Simulate, simulation: &Simulation, as_json: bool) -> anyhow::Resu
     }
     let about = simulation.candidate.about();
     let findings = broken.as_ref().map_or(&[][..], |(_, run)| &run.findings);
-    if as_json {
-        let found = |seed: u64, run: &Run| -> Vec<Value> {
-            let of = |found: &incumbent::simulate::Found| json!({ "seed": seed, "at_seconds": found.at.as_secs_f64(), "what": found.what.to_string() });
-            run.findings.iter().map(of).collect()
-        };
-        let found = broken.as_ref().map_or_else(Vec::new, |(seed, run)| found(*seed, run));
-        println!(
-            "{}",
-            json!({
-                "name": about.name, "version": about.version, "digest": simulation.candidate.digest(),
-                "seeds": total.runs, "simulated_seconds": total.simulated.as_secs(),
-                "taken": total.counts.taken, "renewed": total.counts.renewed, "acts": total.counts.acts,
-                "lost": total.counts.lost, "mishaps": total.mishaps.all().sum::<u64>(), "broken": found,
-            })
-        );
-    } else {
-        if let Some((seed, run)) = &broken {
-            println!("seed {seed}: {}", Timeline(run));
-        }
-        println!("{} {}: {total}", about.name, about.version);
-        match &broken {
-            Some((seed, run)) if !run.findings.is_empty() => {
-                println!("BROKEN by seed {seed}; once more: {}", again(args, *seed))
-            }
-            _ => println!("nothing broke"),
-        }
+    let (mut text, mut told) = (String::new(), Vec::new());
+    if let Some((seed, run)) = &broken {
+        text = format!("seed {seed}: {}\n", Timeline(run));
+        let of = |found: &Found| json!({ "seed": seed, "at_seconds": found.at.as_secs_f64(), "what": found.what.to_string() });
+        told = run.findings.iter().map(of).collect();
     }
+    let verdict = match &broken {
+        Some((seed, run)) if !run.findings.is_empty() => {
+            format!("BROKEN by seed {seed}; once more: {}", again(args, *seed))
+        }
+        _ => "nothing broke".into(),
+    };
+    say::answer(
+        &format!("{text}{} {}: {total}\n{verdict}", about.name, about.version),
+        &json!({
+            "name": about.name, "version": about.version,
+            "digest": format!("sha256:{}", simulation.candidate.digest()),
+            "seeds": total.runs, "simulated_seconds": total.simulated.as_secs(),
+            "taken": total.counts.taken, "renewed": total.counts.renewed, "acts": total.counts.acts,
+            "lost": total.counts.lost, "mishaps": total.mishaps.all().sum::<u64>(), "broken": told,
+        }),
+    )?;
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Internal }.into())
 }
 

@@ -1,70 +1,104 @@
-//! The user's state folder: the default store and the floors.
+//! The store of the command line, and the user's state folder: the default store and the floors.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use incumbent::clock::Clock;
+use incumbent::digest;
 use incumbent::floor::{FileFloor, Floor, MemoryFloor};
 use incumbent::store::name;
 use incumbent::store::open::{StoreUrl, open};
-use incumbent::store::{BucketConfig, Fault, Store};
-use sha2::{Digest, Sha256};
+use incumbent::store::{Bucket, BucketConfig, Fault, Store};
 
 use super::args::{BucketArg, Run, StoreArgs};
+use super::exit::{Exit, wrong};
+use super::say;
 
 /// The ttl of a bucket that is made because none was there.
-const TTL: Duration = Duration::from_secs(15);
+pub(crate) const TTL: Duration = Duration::from_secs(15);
 
 /// An encoded name in a file name; what is longer is told apart by its digest.
 const NAME_SHOWN: usize = 60;
 
-pub(crate) fn folder() -> anyhow::Result<PathBuf> {
+/// How much of a digest is in a file name, digits.
+const DIGEST_SHOWN: usize = 16;
+
+/// The user's state folder. `instead` is what to give where there is none.
+pub(crate) fn folder(instead: &str) -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("XDG_STATE_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".local/state")))
-        .map(|state| state.join("incumbent"))
-        .context(
-            "neither XDG_STATE_HOME nor HOME is set, so there is no state folder; give --store and --floor",
-        )
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    state.map(|state| state.join("incumbent")).ok_or_else(|| {
+        let why =
+            format!("neither XDG_STATE_HOME nor HOME is set, so there is no state folder; give {instead}");
+        wrong(Exit::Config, why)
+    })
 }
 
 /// The store that was asked for, or the default one.
 pub(crate) fn store_url(args: &StoreArgs) -> anyhow::Result<StoreUrl> {
-    match &args.store {
-        Some(url) => Ok(url.clone()),
-        None => Ok(StoreUrl::Sqlite(folder()?.join("leases.db"))),
+    match args.url()? {
+        Some(url) => Ok(url),
+        None => Ok(StoreUrl::Sqlite(folder("--store")?.join("leases.db"))),
     }
 }
 
-/// Opens the store. A missing bucket of a store of one machine or process is made, with `ttl`; one that
-/// servers share is never made by the way, and says what makes it.
-pub(crate) async fn open_store(
+/// Opens the store; a file is made where there is none.
+pub(crate) async fn open_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(open(&store_url(args)?, &args.access(), &Clock::machine()).await?)
+}
+
+/// Opens the store unless it is a file that is not there, which is then said.
+pub(crate) async fn open_existing(args: &StoreArgs) -> anyhow::Result<Result<Arc<dyn Store>, String>> {
+    match store_url(args)? {
+        // What cannot be looked at is for the store to say.
+        StoreUrl::Sqlite(path) if path.try_exists().is_ok_and(|exists| !exists) => {
+            Ok(Err(format!("there is no file {} yet", path.display())))
+        }
+        _ => Ok(Ok(open_store(args).await?)),
+    }
+}
+
+/// The bucket of leases, for a look: nothing is made. `None` where nobody ever stood, which is said.
+pub(crate) async fn existing(
     args: &StoreArgs,
     bucket: &BucketArg,
-    ttl: Option<Duration>,
-) -> anyhow::Result<Arc<dyn Store>> {
-    open_with(args, &[(&bucket.bucket, ttl.unwrap_or(TTL))]).await
+) -> anyhow::Result<Option<Arc<dyn Bucket>>> {
+    let store = match open_existing(args).await? {
+        Ok(store) => store,
+        Err(why) => {
+            say::note(&format!("{why}: nobody has stood for a lease there"));
+            return Ok(None);
+        }
+    };
+    match store.bucket(&bucket.bucket).await {
+        Err(Fault::MissingBucket(_)) if makes_buckets(args)? => {
+            let (url, name) = (store_url(args)?, &bucket.bucket);
+            say::note(&format!("{url} has no bucket {name} yet: nobody has stood for a lease there"));
+            Ok(None)
+        }
+        found => Ok(Some(found?)),
+    }
 }
 
-/// As [`open_store`], with several buckets and the ttl of each.
-pub(crate) async fn open_with(
+/// Whether a missing bucket of this store is made by the way: of one that servers share it never is.
+pub(crate) fn makes_buckets(args: &StoreArgs) -> anyhow::Result<bool> {
+    Ok(!matches!(store_url(args)?, StoreUrl::Nats(_)))
+}
+
+/// Makes a bucket that is missing, where that is done by the way.
+pub(crate) async fn ensure_bucket(
     args: &StoreArgs,
-    buckets: &[(&str, Duration)],
-) -> anyhow::Result<Arc<dyn Store>> {
-    let url = store_url(args)?;
-    let store = open(&url, &args.access(), &Clock::machine()).await?;
-    if matches!(url, StoreUrl::Nats(_)) {
-        return Ok(store);
+    store: &dyn Store,
+    name: &str,
+    ttl: Duration,
+) -> anyhow::Result<()> {
+    if makes_buckets(args)?
+        && let Err(Fault::MissingBucket(_)) = store.bucket(name).await
+    {
+        store.create_bucket(name, &BucketConfig { ttl, replicas: 1 }).await?;
     }
-    for (name, ttl) in buckets {
-        if let Err(Fault::MissingBucket(_)) = store.bucket(name).await {
-            store.create_bucket(name, &BucketConfig { ttl: *ttl, replicas: 1 }).await?;
-        }
-    }
-    Ok(store)
+    Ok(())
 }
 
 /// Where the highest epoch issued is kept: a file for each lease of each bucket of each store.
@@ -73,15 +107,12 @@ pub(crate) fn floor(run: &Run) -> anyhow::Result<Arc<dyn Floor>> {
         Some(none) if none.as_os_str() == "none" => Ok(Arc::new(MemoryFloor::default())),
         Some(file) => Ok(Arc::new(FileFloor::new(file))),
         None => {
+            let folder = folder("--floor")?.join("floors");
             let url = store_url(&run.store)?;
-            let whole = format!("{url}\n{}\n{}", run.bucket.bucket, run.lease);
-            let digest = Sha256::digest(whole.as_bytes());
+            let digest = digest::of(format!("{url}\n{}\n{}", run.bucket.bucket, run.lease).as_bytes());
             let mut file: String = name::encode(&run.lease).chars().take(NAME_SHOWN).collect();
-            for byte in digest.iter().take(8) {
-                // Writing to a string cannot fail.
-                let _ = write!(file, "{byte:02x}");
-            }
-            Ok(Arc::new(FileFloor::new(folder()?.join("floors").join(file))))
+            file.extend(digest.chars().take(DIGEST_SHOWN));
+            Ok(Arc::new(FileFloor::new(folder.join(file))))
         }
     }
 }

@@ -79,7 +79,8 @@ pub enum LeaseError {
 }
 
 impl LeaseError {
-    /// Whether trying again may end otherwise without anybody doing anything.
+    /// Whether trying again may end otherwise, though whoever tries does nothing. Of a bucket that is missing somebody
+    /// has to make it: [`Lease::open`](crate::Lease::open) answers so at once, and who stands already waits for it.
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
@@ -87,7 +88,7 @@ impl LeaseError {
             // Another instance may have raised the floor after the policy looked.
             Self::Lied(Lie::BelowFloor { .. }) => true,
             Self::Unreadable(fault) | Self::FloorUnmoved(fault) | Self::Store(fault) => {
-                matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_))
+                matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_) | Fault::MissingBucket(_))
             }
             _ => false,
         }

@@ -9,7 +9,10 @@ use crate::chance::Chance;
 use crate::clock::{Clock, nanos};
 use crate::digest;
 use crate::floor::{Floor, MemoryFloor};
-use crate::lease::{Event, Line};
+use crate::imports::ClockOnly;
+use crate::lease::{Event, LeaseError, Line};
+use crate::policy::Policy;
+use crate::store::check_key;
 
 /// Told of every event, in order; must not block.
 pub(super) type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -85,6 +88,20 @@ impl LeaseOptions {
     }
 }
 
+impl LeaseOptions {
+    /// Whether a lease with these can stand in a bucket of this ttl; the timings that come of it. What
+    /// [`Lease::open`](crate::Lease::open) looks at, for whoever has the bucket yet to be made.
+    ///
+    /// # Errors
+    /// The name does not fit, or the timings do not fit each other or the ttl.
+    pub async fn check(&self, policy: &Policy, ttl: Duration) -> Result<Terms, LeaseError> {
+        check_key(&self.name).map_err(LeaseError::Store)?;
+        let terms = self.timing.terms(ttl);
+        policy.check(ClockOnly(self.clock.clone()), terms).await?.map_err(LeaseError::Misfit)?;
+        Ok(terms)
+    }
+}
+
 impl fmt::Debug for LeaseOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseOptions")
@@ -114,7 +131,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    pub(super) fn terms(&self, ttl: Duration) -> Terms {
+    fn terms(&self, ttl: Duration) -> Terms {
         let margin = self.margin.unwrap_or(ttl / 5);
         let fits = |every: &Duration| every.saturating_add(margin) < ttl;
         let given = self.renew_every.filter(|every| !self.lenient || fits(every));

@@ -173,6 +173,12 @@ impl Policies {
         self.shared.policy.version().digest() != self.shared.built_in.digest()
     }
 
+    /// Until what became of versions so far is written to the state and told. Wait for it before the process ends: a
+    /// version that was rolled back a moment before is offered again otherwise.
+    pub async fn written(&self) {
+        self.shared.written().await;
+    }
+
     /// Every step but the last: nothing is changed.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::event::Event;
@@ -30,10 +30,12 @@ pub(super) struct Shared {
     notes: mpsc::UnboundedSender<Note>,
 }
 
-/// A change of the state, and what is told once it is written.
-struct Note {
-    change: Box<dyn FnOnce(&mut State) + Send>,
-    event: Event,
+/// For the one that writes the state.
+enum Note {
+    /// A change of it, and what is told once it is written.
+    Change(Box<dyn FnOnce(&mut State) + Send>, Event),
+    /// Who waits until what was noted before is written and told.
+    Until(oneshot::Sender<()>),
 }
 
 impl Shared {
@@ -235,7 +237,15 @@ impl Shared {
 
     fn note(&self, event: Event, change: impl FnOnce(&mut State) + Send + 'static) {
         // The writer lives as long as this.
-        let _ = self.notes.send(Note { change: Box::new(change), event });
+        let _ = self.notes.send(Note::Change(Box::new(change), event));
+    }
+
+    /// Until what was noted so far is written and told.
+    pub(super) async fn written(&self) {
+        let (tell, told) = oneshot::channel();
+        let _ = self.notes.send(Note::Until(tell));
+        // Unanswered when the writer's runtime ended.
+        let _ = told.await;
     }
 
     pub(super) fn tell(&self, event: &Event) {
@@ -253,7 +263,15 @@ impl Shared {
 
 /// Writes what is noted, in order, and tells it then.
 async fn write(options: PoliciesOptions, shared: Weak<Shared>, mut notes: mpsc::UnboundedReceiver<Note>) {
-    while let Some(Note { change, event }) = notes.recv().await {
+    while let Some(note) = notes.recv().await {
+        let (change, event) = match note {
+            Note::Change(change, event) => (change, event),
+            Note::Until(waiting) => {
+                // It may wait no more.
+                let _ = waiting.send(());
+                continue;
+            }
+        };
         let written = match options.state.clone() {
             Some(folder) => {
                 spawn_blocking(move || folder.update(change)).await.map_err(|why| why.to_string())

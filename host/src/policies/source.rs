@@ -20,7 +20,7 @@ use crate::store::Fault;
 pub(super) const SIGNATURE: &str = "minisig";
 
 /// A signature, bytes. A `.minisig` file has some 300, and a comment of its signer's.
-pub(super) const SIGNATURE_BYTES: usize = 4 << 10;
+pub const SIGNATURE_BYTES: usize = 4 << 10;
 
 /// A policy that a source has. It is neither checked nor loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]

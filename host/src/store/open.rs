@@ -35,17 +35,40 @@ impl FromStr for StoreUrl {
     type Err = NoStore;
 
     fn from_str(text: &str) -> Result<Self, NoStore> {
-        let shown = || NoStore(text.chars().take(100).collect());
-        if let Some(path) = text.strip_prefix("sqlite:") {
+        let no_store = || NoStore(without_users(text).chars().take(100).collect());
+        let (scheme, rest) = text.split_once(':').ok_or_else(no_store)?;
+        // A scheme is the same in capitals (RFC 3986, 3.1).
+        let scheme = scheme.to_ascii_lowercase();
+        match (scheme.as_str(), rest) {
+            ("memory", "") => Ok(Self::Memory),
             // `sqlite:///path` is the same file as `sqlite:/path`.
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() { Err(shown()) } else { Ok(Self::Sqlite(path.into())) };
+            ("sqlite", path) => match path.strip_prefix("//").unwrap_or(path) {
+                "" => Err(no_store()),
+                path => Ok(Self::Sqlite(path.into())),
+            },
+            ("nats" | "tls", servers) if servers.starts_with("//") => {
+                Ok(Self::Nats(format!("{scheme}:{servers}")))
+            }
+            _ => Err(no_store()),
         }
-        if text.starts_with("nats://") || text.starts_with("tls://") {
-            return Ok(Self::Nats(text.into()));
-        }
-        if text == "memory:" { Ok(Self::Memory) } else { Err(shown()) }
     }
+}
+
+impl StoreUrl {
+    /// Its whole text, with what it says of users: a secret where it does.
+    #[must_use]
+    pub fn with_users(&self) -> String {
+        match self {
+            Self::Nats(servers) => servers.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// What a URL says but for its users, who stand before the last `@` of the host's part.
+fn without_users(url: &str) -> String {
+    let Some((before, hosts)) = url.rsplit_once('@') else { return url.into() };
+    before.split_once("://").map_or_else(|| hosts.into(), |(scheme, _)| format!("{scheme}://{hosts}"))
 }
 
 /// Without what a URL says of users.
@@ -57,10 +80,7 @@ impl fmt::Display for StoreUrl {
                 write!(f, "sqlite://{}", path.display())
             }
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Nats(servers) => {
-                let (scheme, rest) = servers.split_once("://").unwrap_or(("nats", servers));
-                write!(f, "{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts))
-            }
+            Self::Nats(servers) => f.write_str(&without_users(servers)),
             Self::Memory => f.write_str("memory:"),
         }
     }

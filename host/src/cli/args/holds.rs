@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use incumbent::holds::{Buckets, PLANS, RUNNING};
 
-use super::{BucketArg, StoreArgs, duration};
+use super::{BucketArg, StoreArgs, duration, name, replicas};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HoldsCommand {
@@ -36,10 +36,10 @@ pub(crate) enum QueueCommand {
 #[derive(Debug, Args)]
 pub(crate) struct HoldsBuckets {
     /// The bucket of the plans that build.
-    #[arg(long, env = "INCUMBENT_PLANS", value_name = "NAME", default_value = PLANS)]
+    #[arg(long, env = "INCUMBENT_PLANS", value_name = "NAME", value_parser = name, default_value = PLANS)]
     plans: String,
     /// The bucket of the checks that run.
-    #[arg(long, env = "INCUMBENT_RUNNING", value_name = "NAME", default_value = RUNNING)]
+    #[arg(long, env = "INCUMBENT_RUNNING", value_name = "NAME", value_parser = name, default_value = RUNNING)]
     running: String,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct HoldsWatch {
 #[derive(Debug, Args)]
 pub(crate) struct Office {
     /// The lease that is held.
-    #[arg(long, env = "INCUMBENT_LEASE", value_name = "NAME")]
+    #[arg(long, env = "INCUMBENT_LEASE", value_name = "NAME", value_parser = name)]
     pub(crate) lease: String,
     /// The epoch at which it is held.
     #[arg(long, env = "INCUMBENT_EPOCH", value_name = "NUMBER")]
@@ -146,6 +146,7 @@ pub(crate) struct HoldsNext {
 #[derive(Debug, Args)]
 pub(crate) struct QueueCreate {
     /// Its name.
+    #[arg(value_parser = name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -153,13 +154,14 @@ pub(crate) struct QueueCreate {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     pub(crate) ack_wait: Duration,
     /// On how many servers it is kept.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) replicas: usize,
+    #[arg(long, default_value_t = 1, value_parser = replicas())]
+    pub(crate) replicas: u8,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct QueuePut {
     /// The queue.
+    #[arg(value_parser = name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -168,6 +170,7 @@ pub(crate) struct QueuePut {
 #[derive(Debug, Args)]
 pub(crate) struct QueueStatus {
     /// The queue.
+    #[arg(value_parser = name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use incumbent::policies::source::Source;
 
-use super::{StoreArgs, duration};
+use super::{StoreArgs, duration, replicas};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -99,10 +99,12 @@ pub(crate) struct PolicyPublish {
     #[arg(long)]
     pub(crate) create: bool,
     /// On how many servers a bucket that is made is kept.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) replicas: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = replicas())]
+    pub(crate) replicas: u8,
     #[command(flatten)]
     pub(crate) key: PolicyKey,
+    #[command(flatten)]
+    pub(crate) state: PolicyState,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Simulate {
     /// This seed only, and what happened in it.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"], value_parser = clap::value_parser!(u64).range(..=1 << 63))]
     pub(crate) seed: Option<u64>,
-    /// How much time is simulated for each seed.
+    /// How much time is simulated for each seed, at the least.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15m")]
     pub(crate) length: Duration,
     /// Nothing goes wrong: a lease that is lost then was lost for nothing.

@@ -13,18 +13,17 @@ use tokio::process::Command;
 
 use super::super::args::{HoldsBegin, HoldsBuckets, HoldsEnd, Office, StoreArgs};
 use super::super::exit::Exit;
-use super::super::run::after_signal;
-use super::super::say;
-use super::super::signals::Signals;
+use super::super::say::{self, NotSaid};
+use super::super::signals::{Signals, after_signal, forward};
 
 /// `incumbent holds begin`.
-pub(crate) async fn begin(args: HoldsBegin, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
     // Listening first, so that no signal ends this process without the plan being ended.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let plans = plans(&args.office, &args.store, &args.buckets, as_json).await?;
+    let plans = plans(&args.office, &args.store, &args.buckets).await?;
     let Some((program, arguments)) = args.command.split_first() else {
         let known = plans.say(&args.plan).await?;
-        said(&args.plan, true, Some(&known.since), as_json);
+        said(&args.plan, Some(&known.since))?;
         return Ok(Exit::Done.into());
     };
     let building = plans.begin(&args.plan).await?;
@@ -44,7 +43,7 @@ pub(crate) async fn begin(args: HoldsBegin, as_json: bool) -> anyhow::Result<Exi
     let status = loop {
         tokio::select! {
             status = command.wait() => break status.context("the command's end cannot be learnt")?,
-            signal = signals.next() => say::forward(command.id(), signal),
+            signal = signals.next() => forward(command.id(), signal),
         }
     };
     if let Err(why) = building.end().await {
@@ -56,19 +55,14 @@ pub(crate) async fn begin(args: HoldsBegin, as_json: bool) -> anyhow::Result<Exi
 }
 
 /// `incumbent holds end`.
-pub(crate) async fn end(args: HoldsEnd, as_json: bool) -> anyhow::Result<ExitCode> {
-    let plans = plans(&args.office, &args.store, &args.buckets, as_json).await?;
+pub(crate) async fn end(args: HoldsEnd) -> anyhow::Result<ExitCode> {
+    let plans = plans(&args.office, &args.store, &args.buckets).await?;
     plans.end(&args.plan).await?;
-    said(&args.plan, false, None, as_json);
+    said(&args.plan, None)?;
     Ok(Exit::Done.into())
 }
 
-async fn plans(
-    office: &Office,
-    store: &StoreArgs,
-    buckets: &HoldsBuckets,
-    as_json: bool,
-) -> anyhow::Result<Plans> {
+async fn plans(office: &Office, store: &StoreArgs, buckets: &HoldsBuckets) -> anyhow::Result<Plans> {
     let buckets = buckets.names();
     let store = super::open(store, &buckets).await?;
     let (policy, clock) = (super::super::policy::built_in().await?, Clock::machine());
@@ -79,14 +73,14 @@ async fn plans(
         lease: office.lease.clone(),
         epoch: office.epoch,
     };
-    let told = Arc::new(move |event: &_| say::holds(event, as_json));
-    Ok(Plans::new(&policy, &store, &buckets, &clock, Arc::new(claim), told))
+    Ok(Plans::new(&policy, &store, &buckets, &clock, Arc::new(claim), Arc::new(say::holds)))
 }
 
-fn said(plan: &str, builds: bool, since: Option<&str>, as_json: bool) {
-    match since {
-        _ if as_json => println!("{}", json!({ "plan": plan, "builds": builds, "since": since })),
-        Some(since) => println!("{plan} builds since {since}"),
-        None => println!("{plan} does not build"),
-    }
+/// `since`: when it began to build, while it does.
+fn said(plan: &str, since: Option<&str>) -> Result<(), NotSaid> {
+    let text = match since {
+        Some(since) => format!("{plan} builds since {since}"),
+        None => format!("{plan} does not build"),
+    };
+    say::answer(&text, &json!({ "plan": plan, "builds": since.is_some(), "since": since }))
 }

@@ -17,12 +17,12 @@ use tokio::time::timeout;
 
 use super::super::args::HoldsNext;
 use super::super::exit::Exit;
-use super::super::run::{after_signal, forward};
+use super::super::run::pass_on;
 use super::super::say;
-use super::super::signals::Signals;
+use super::super::signals::{Signals, after_signal};
 
 /// `incumbent holds next`.
-pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn next(args: HoldsNext) -> anyhow::Result<ExitCode> {
     // Listening first, so that no signal ends this process without the job being handed back.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
     let store = super::open(&args.store, &args.buckets.names()).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
     options.checks.clone_from(&args.checks);
     options.after = args.after;
     options.poll = args.poll;
-    options.on_event = Arc::new(move |event| say::holds(event, as_json));
+    options.on_event = Arc::new(say::holds);
     let builder = Builder::open(&policy, &store, options).await?;
     let coming = async {
         match args.wait {
@@ -43,7 +43,7 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
     };
     let came = tokio::select! {
         came = coming => came,
-        signal = signals.next() => Err(after_signal(signal)),
+        signal = signals.next_to_end(|| {}) => Err(after_signal(signal)),
     };
     let job = match came {
         Ok(job) => job,
@@ -51,12 +51,12 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
             // A look that was under way may have taken something, and hands it back.
             let _ = timeout(limits::RELEASE, builder.close()).await;
             if code == Exit::Nobody as u8 {
-                say::note("no job came", as_json);
+                say::note("no job came");
             }
             return Ok(ExitCode::from(code));
         }
     };
-    say::job("taken", &job, as_json);
+    say::job("taken", &job);
     let started = start(&args, &job).await;
     let command = match started {
         Ok(command) => command,
@@ -66,7 +66,7 @@ pub(crate) async fn next(args: HoldsNext, as_json: bool) -> anyhow::Result<ExitC
         }
     };
     let ended = serve(command, &job, &mut signals).await;
-    finish(&args, job, ended, as_json).await
+    finish(&args, job, ended).await
 }
 
 async fn start(args: &HoldsNext, job: &Job) -> anyhow::Result<Guarded> {
@@ -110,7 +110,7 @@ async fn serve(mut command: Guarded, job: &Job, signals: &mut Signals) -> Ended 
                 knows_lost = true;
                 command.end();
             }
-            signal = signals.next() => forward(&command, signal),
+            signal = signals.next() => pass_on(&command, signal),
             Ok(()) = untils.changed() => {
                 let until = *untils.borrow_and_update();
                 if let Err(why) = command.extend(until) {
@@ -121,10 +121,10 @@ async fn serve(mut command: Guarded, job: &Job, signals: &mut Signals) -> Ended 
     }
 }
 
-async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyhow::Result<ExitCode> {
+async fn finish(args: &HoldsNext, job: Job, ended: Ended) -> anyhow::Result<ExitCode> {
     if !ended.all_gone {
         say::error("not all that the command started is gone, so the job is left to be given again later");
-        say::job("lost", &job, as_json);
+        say::job("lost", &job);
         job.leave();
         return Ok(Exit::Lost.into());
     }
@@ -132,7 +132,7 @@ async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyh
     let overdue = ended.overdue.then(|| "its time ran out before it was kept again".into());
     if let Some(why) = lost.or(overdue) {
         say::error(&format!("the job was lost, and its command was ended: {why}"));
-        say::job("lost", &job, as_json);
+        say::job("lost", &job);
         // One that is somebody else's by now is left alone.
         if let Err(why) = job.hand_back(args.retry_after).await {
             tracing::info!("{why}");
@@ -141,7 +141,7 @@ async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyh
     }
     let code = match ended.status {
         Status::Exit(0) => {
-            say::job("done", &job, as_json);
+            say::job("done", &job);
             job.done().await.context("the job is done, and its queue was not told so")?;
             return Ok(Exit::Done.into());
         }
@@ -152,7 +152,7 @@ async fn finish(args: &HoldsNext, job: Job, ended: Ended, as_json: bool) -> anyh
             Exit::Internal as u8
         }
     };
-    say::job("handed back", &job, as_json);
+    say::job("handed back", &job);
     hand_back(job, args.retry_after).await;
     Ok(ExitCode::from(code))
 }

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
-use incumbent::policies::state::{self, Entry, Event, Quarantined, StateDir};
+use incumbent::digest;
+use incumbent::policies::state::{self, Entry, Event, Quarantined, State, StateDir};
+use incumbent::policy::BUILT_IN;
 use serde_json::json;
 
 use super::super::args::{PolicyClear, PolicyState};
-use super::super::exit::Exit;
+use super::super::exit::{Exit, wrong};
 use super::super::{say, state as folders};
 
 /// What an operator's rollback is for, in the books.
@@ -26,44 +27,51 @@ pub(super) fn existing(args: &PolicyState) -> anyhow::Result<Option<StateDir>> {
 fn place(args: &PolicyState) -> anyhow::Result<std::path::PathBuf> {
     match &args.policy_state {
         Some(folder) => Ok(folder.clone()),
-        None => Ok(folders::folder()?.join("policies")),
+        None => Ok(folders::folder("--policy-state")?.join("policies")),
     }
 }
 
+/// What is written down; nothing where there is no folder, which is said where one was named.
+fn read(args: &PolicyState) -> anyhow::Result<State> {
+    let folder = existing(args)?;
+    if let (None, Some(named)) = (&folder, &args.policy_state) {
+        say::note(&format!("there is no folder {}", named.display()));
+    }
+    Ok(folder.map(|folder| folder.read()).transpose()?.unwrap_or_default())
+}
+
 /// `incumbent policy status`.
-pub(super) fn status(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCode> {
-    let state = existing(args)?.map(|folder| folder.read()).transpose()?.unwrap_or_default();
+pub(super) fn status(args: &PolicyState) -> anyhow::Result<ExitCode> {
+    let state = read(args)?;
     // What was offered last and does not serve.
     let refused = state.history.last().filter(|entry| entry.what == Event::Refused);
-    if as_json {
-        println!(
-            "{}",
-            json!({
-                "serving": state.serving, "proven": state.proven, "quarantined": state.quarantined,
-                "refused": refused,
-            })
-        );
-    } else {
-        match &state.serving {
-            Some(serving) => println!("{}", serving_line(serving)),
-            None => println!("the policy built in: no other one served on this machine"),
-        }
-        if let Some(proven) = &state.proven {
-            println!("proven: {} {}  sha256:{}", proven.name, proven.version, proven.digest);
-        }
-        if let Some(Entry { when, digest, why, .. }) = refused {
-            println!("refused at {when}: sha256:{digest}  {}", why.lines().next().unwrap_or_default());
-        }
-        for Quarantined { digest, name, version, why, when } in &state.quarantined {
-            println!("in quarantine since {when}: {name} {version}  sha256:{digest}  {why}");
-        }
+    let mut lines = vec![match &state.serving {
+        Some(serving) => serving_line(serving),
+        None => "the policy built in: no other one served on this machine".into(),
+    }];
+    if let Some(proven) = &state.proven {
+        lines.push(format!("proven: {} {}  sha256:{}", proven.name, proven.version, proven.digest));
     }
+    if let Some(Entry { when, digest, why, .. }) = refused {
+        let why = why.lines().next().unwrap_or_default();
+        lines.push(format!("refused at {when}: sha256:{digest}  {why}"));
+    }
+    for Quarantined { digest, name, version, why, when } in &state.quarantined {
+        lines.push(format!("in quarantine since {when}: {name} {version}  sha256:{digest}  {why}"));
+    }
+    say::answer(
+        &lines.join("\n"),
+        &json!({
+            "serving": state.serving, "proven": state.proven, "quarantined": state.quarantined,
+            "refused": refused,
+        }),
+    )?;
     Ok(Exit::Done.into())
 }
 
 /// The policy that serves on this machine, where another than the built-in one ever did.
 pub(crate) fn serving(args: &PolicyState) -> anyhow::Result<Option<state::Serving>> {
-    Ok(existing(args)?.map(|folder| folder.read()).transpose()?.and_then(|state| state.serving))
+    Ok(read(args)?.serving)
 }
 
 /// The policy that serves, in one line.
@@ -74,16 +82,9 @@ pub(crate) fn serving_line(serving: &state::Serving) -> String {
 }
 
 /// `incumbent policy history`.
-pub(super) fn history(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCode> {
-    let state = existing(args)?.map(|folder| folder.read()).transpose()?.unwrap_or_default();
-    if as_json {
-        println!(
-            "{}",
-            serde_json::to_string(&state.history).context("the history cannot be written as JSON")?
-        );
-        return Ok(Exit::Done.into());
-    }
-    for Entry { when, what, digest, name, version, why } in &state.history {
+pub(super) fn history(args: &PolicyState) -> anyhow::Result<ExitCode> {
+    let state = read(args)?;
+    let line = |Entry { when, what, digest, name, version, why }: &Entry| {
         let what = match what {
             Event::Published => "published",
             Event::Proven => "proven",
@@ -92,17 +93,23 @@ pub(super) fn history(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitC
             Event::QuarantineCleared => "quarantine cleared",
         };
         let who = [name.as_str(), version.as_str()].join(" ");
-        println!("{}", format!("{when}  {what}  {who}  sha256:{digest}  {why}").trim_end());
-    }
+        format!("{when}  {what}  {who}  sha256:{digest}  {why}").trim_end().to_owned()
+    };
+    let lines: Vec<String> = state.history.iter().map(line).collect();
+    say::answer(&lines.join("\n"), &json!(state.history))?;
     Ok(Exit::Done.into())
 }
 
 /// `incumbent policy rollback`: what serves goes into quarantine, and its processes leave it.
-pub(super) fn rollback(args: &PolicyState, as_json: bool) -> anyhow::Result<ExitCode> {
-    let Some(folder) = existing(args)? else { return nothing("no policy but the built-in one served here") };
+pub(super) fn rollback(args: &PolicyState) -> anyhow::Result<ExitCode> {
+    let Some(folder) = existing(args)? else {
+        return Err(nothing("no policy but the built-in one served here"));
+    };
+    let built_in = digest::of(BUILT_IN);
     let gone = folder.update(|state| {
         let serving = state.serving.clone()?;
-        if state.quarantine_of(&serving.digest).is_some() {
+        // There is none before the built-in one.
+        if serving.digest == built_in || state.quarantine_of(&serving.digest).is_some() {
             return None;
         }
         state.quarantined.push(Quarantined {
@@ -114,26 +121,21 @@ pub(super) fn rollback(args: &PolicyState, as_json: bool) -> anyhow::Result<Exit
         });
         Some(serving)
     })?;
-    let Some(gone) = gone else { return nothing("no policy but the built-in one serves here") };
+    let Some(gone) = gone else { return Err(nothing("no policy but the built-in one serves here")) };
     let text =
         format!("{} {} is in quarantine; its processes go back to the one before", gone.name, gone.version);
-    if as_json {
-        println!("{}", json!({ "rolled-back": gone }));
-    } else {
-        println!("{text}");
-    }
+    say::answer(&text, &json!({ "rolled-back": gone }))?;
     Ok(Exit::Done.into())
 }
 
-fn nothing(why: &str) -> anyhow::Result<ExitCode> {
-    say::error(why);
-    Ok(Exit::Nobody.into())
+fn nothing(why: &str) -> anyhow::Error {
+    wrong(Exit::Nobody, why)
 }
 
 /// `incumbent policy clear-quarantine`.
-pub(super) fn clear(args: &PolicyClear, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn clear(args: &PolicyClear) -> anyhow::Result<ExitCode> {
     let digest = args.digest.trim_start_matches("sha256:");
-    let Some(folder) = existing(&args.state)? else { return nothing("nothing is in quarantine") };
+    let Some(folder) = existing(&args.state)? else { return Err(nothing("nothing is in quarantine")) };
     let cleared = folder.update(|state| {
         let one = state.quarantine_of(digest).cloned()?;
         state.quarantined.retain(|other| other.digest != digest);
@@ -147,11 +149,7 @@ pub(super) fn clear(args: &PolicyClear, as_json: bool) -> anyhow::Result<ExitCod
         });
         Some(one)
     })?;
-    let Some(one) = cleared else { return nothing(&format!("sha256:{digest} is not in quarantine")) };
-    if as_json {
-        println!("{}", json!({ "cleared": one }));
-    } else {
-        println!("{} {} may be offered again", one.name, one.version);
-    }
+    let one = cleared.ok_or_else(|| nothing(&format!("sha256:{digest} is not in quarantine")))?;
+    say::answer(&format!("{} {} may be offered again", one.name, one.version), &json!({ "cleared": one }))?;
     Ok(Exit::Done.into())
 }

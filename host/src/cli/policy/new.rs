@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::cli::args::PolicyNew;
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, wrong};
 use crate::cli::say;
 
 /// Every file of a new policy and its text. In those that are not Rust, `{name}` stands for its name.
@@ -22,24 +22,21 @@ const NAME_BYTES: usize = 64;
 const TAKEN: [&str; 2] = ["incumbent-policy", "make"];
 
 /// `incumbent policy new`.
-pub(crate) fn new(args: &PolicyNew, as_json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn new(args: &PolicyNew) -> anyhow::Result<ExitCode> {
     let folder = args.folder.as_path();
-    let name = match name(args) {
-        Ok(name) => name,
-        Err(why) => return Ok(refused(&why)),
-    };
+    let name = name(args).map_err(refused)?;
     let shown = folder.display();
     match fs::read_dir(folder) {
         Ok(mut entries) => {
             if entries.next().is_some() {
                 let why =
                     format!("{shown} is not empty: name a folder that is, or one that is not there yet");
-                return Ok(refused(&why));
+                return Err(refused(why));
             }
         }
         Err(why) if why.kind() == ErrorKind::NotFound => {}
         Err(why) if why.kind() == ErrorKind::NotADirectory => {
-            return Ok(refused(&format!("{shown} is a file: name a folder that is not there yet")));
+            return Err(refused(format!("{shown} is a file: name a folder that is not there yet")));
         }
         Err(why) => return Err(why).with_context(|| format!("the folder {shown}")),
     }
@@ -47,14 +44,13 @@ pub(crate) fn new(args: &PolicyNew, as_json: bool) -> anyhow::Result<ExitCode> {
         let text = if path.ends_with(".rs") { (*text).to_owned() } else { text.replace("{name}", &name) };
         write(&folder.join(path), &text)?;
     }
-    if as_json {
-        println!("{}", json!({ "name": name, "folder": folder }));
-    } else {
-        println!("{shown} has the policy {name}. What it decides is in src/lib.rs; in that folder:\n");
-        println!("    cargo test                          # try its decisions");
-        println!("    cargo run -p make                   # build policy.wasm");
-        println!("    incumbent policy check policy.wasm  # every step that it takes before it serves");
-    }
+    let text = format!(
+        "{shown} has the policy {name}. What it decides is in src/lib.rs; in that folder:\n
+    cargo test                          # try its decisions
+    cargo run -p make                   # build policy.wasm
+    incumbent policy check policy.wasm  # every step that it takes before it serves"
+    );
+    say::answer(&text, &json!({ "name": name, "folder": folder }))?;
     Ok(Exit::Done.into())
 }
 
@@ -100,7 +96,6 @@ fn fits(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn refused(why: &str) -> ExitCode {
-    say::error(why);
-    Exit::Usage.into()
+fn refused(why: String) -> anyhow::Error {
+    wrong(Exit::Usage, why)
 }

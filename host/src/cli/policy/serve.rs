@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use incumbent::limits;
 use incumbent::policies::source::{FileSource, NatsSource, Offers, Source};
 use incumbent::policies::{Cache, Following, Policies, PoliciesOptions};
 use incumbent::policy::{Policy, Probation, Runtime};
+use tokio::time::timeout;
 
 use super::super::args::{PolicyArgs, StoreArgs};
 use super::super::{say, state};
@@ -14,23 +16,38 @@ use super::{here, key, published};
 pub(crate) struct Serves {
     /// It.
     pub(crate) policy: Policy,
-    following: Option<Following>,
+    followed: Option<Followed>,
+}
+
+struct Followed {
+    following: Following,
+    policies: Policies,
 }
 
 impl Serves {
     /// Read the source again.
     pub(crate) fn reread(&self) {
-        if let Some(following) = &self.following {
+        if let Some(Followed { following, .. }) = &self.followed {
             following.reread();
+        }
+    }
+
+    /// Follow the source no more, and have what happened written down: a version that was rolled back last thing
+    /// would be offered again otherwise.
+    pub(crate) async fn close(self) {
+        let Some(Followed { following, policies }) = self.followed else { return };
+        drop(following);
+        if timeout(limits::RELEASE, policies.written()).await.is_err() {
+            say::error("what became of the policy's versions was not written down in time");
         }
     }
 }
 
 /// The policy of these arguments. One that is refused is an error, unless another one was proven before, which
 /// serves then.
-pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) -> anyhow::Result<Serves> {
+pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs) -> anyhow::Result<Serves> {
     let Some(source) = &args.policy else {
-        return Ok(Serves { policy: built_in().await?, following: None });
+        return Ok(Serves { policy: built_in().await?, followed: None });
     };
     let mut offers = match source {
         Source::File(path) => Offers::File(FileSource::new(path)),
@@ -42,7 +59,7 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) 
         state: Some(here::folder(&args.state)?),
         key: key(&args.key)?,
         probation: Probation { calls: args.probation_calls, time: args.probation },
-        on_event: Arc::new(move |event| say::policies(event, as_json)),
+        on_event: Arc::new(say::policies),
         ..PoliciesOptions::default()
     };
     let policies = Policies::open(&runtime()?, options).await?;
@@ -56,7 +73,8 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs, as_json: bool) 
         Err(why) => say::error(&format!("{why:#}; the last proven policy serves")),
         Ok(()) => {}
     }
-    Ok(Serves { policy: policies.policy(), following: Some(policies.follow(offers)) })
+    let following = policies.follow(offers);
+    Ok(Serves { policy: policies.policy(), followed: Some(Followed { following, policies }) })
 }
 
 /// The policy that is built in.
@@ -66,7 +84,8 @@ pub(crate) async fn built_in() -> anyhow::Result<Policy> {
 
 /// Compiled policies are kept, where there is a place for them.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
-    let cache = state::folder().ok().and_then(|folder| Cache::open(folder.join("compiled")).ok());
+    let cache =
+        state::folder("--policy-state").ok().and_then(|folder| Cache::open(folder.join("compiled")).ok());
     Ok(match cache {
         Some(cache) => Runtime::with_cache(cache)?,
         None => Runtime::new()?,

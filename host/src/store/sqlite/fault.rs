@@ -13,8 +13,8 @@ pub(super) enum Failed {
     Before(Error),
     /// The commit itself: a part of it may have reached the disk.
     Commit(Error),
-    /// There is no such bucket.
-    Missing,
+    /// There is no bucket of this name.
+    Missing(String),
     /// There is no work queue of this name.
     NoQueue(String),
     /// Something in the file is over a limit.
@@ -57,8 +57,8 @@ impl Failed {
     pub(super) fn into_fault(self, kind: Kind, about: impl Display) -> Fault {
         match self {
             Self::Said(fault) => fault,
-            Self::Missing => Fault::MissingBucket(format!(
-                "{about}: there is no such bucket; create it: incumbent bucket create"
+            Self::Missing(name) => Fault::MissingBucket(format!(
+                "{about}: there is no such bucket; create it: incumbent bucket create {name}"
             )),
             Self::NoQueue(name) => Fault::MissingBucket(format!(
                 "{about}: there is no such queue; create it: incumbent queue create {name}"

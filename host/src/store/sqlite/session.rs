@@ -43,7 +43,7 @@ impl Session<'_> {
 
     /// The bucket's state, and the highest revision it gave.
     pub(super) fn info(&mut self, name: &str) -> Result<(BucketInfo, u64), Failed> {
-        let there = bucket(self.connection, name)?.ok_or(Failed::Missing)?;
+        let there = bucket(self.connection, name)?.ok_or_else(|| Failed::Missing(name.into()))?;
         let info = BucketInfo { created: there.created.unsigned_abs(), ttl: there.ttl, markers: true };
         Ok((info, there.last_revision))
     }
@@ -70,10 +70,11 @@ impl Session<'_> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Read under the lock: every stamp that is there was made before.
         let now = self.clock.now();
-        let mut seen = look(&transaction, name, key, self.run)?.ok_or(Failed::Missing)?;
+        let mut seen =
+            look(&transaction, name, key, self.run)?.ok_or_else(|| Failed::Missing(name.into()))?;
         if seen.is_uncomparable(now) {
             age::stamp_anew(&transaction, seen.bucket.created, self.run, now)?;
-            seen = look(&transaction, name, key, self.run)?.ok_or(Failed::Missing)?;
+            seen = look(&transaction, name, key, self.run)?.ok_or_else(|| Failed::Missing(name.into()))?;
         }
         let write = if seen.is(when, now) {
             let revision = seen.bucket.last_revision + 1;
@@ -110,7 +111,7 @@ impl Session<'_> {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<String>, Failed> {
-        let there = bucket(self.connection, name)?.ok_or(Failed::Missing)?;
+        let there = bucket(self.connection, name)?.ok_or_else(|| Failed::Missing(name.into()))?;
         if age::any_uncomparable(self.connection, there.created, self.run, self.clock.now())? {
             self.stamp_anew(there.created)?;
         }
@@ -133,7 +134,7 @@ impl Session<'_> {
     /// Drop what is below `revision` and give nothing below it again; how many went.
     pub(super) fn purge_below(&mut self, name: &str, revision: u64) -> Result<u64, Failed> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let there = bucket(&transaction, name)?.ok_or(Failed::Missing)?;
+        let there = bucket(&transaction, name)?.ok_or_else(|| Failed::Missing(name.into()))?;
         let gone = transaction.execute(
             "DELETE FROM entries WHERE bucket = ?1 AND revision < ?2",
             params![there.created, revision],
@@ -148,13 +149,13 @@ impl Session<'_> {
 
     /// A key, after whatever in its bucket cannot be compared with now was stamped anew.
     fn look_and_stamp(&mut self, name: &str, key: &str) -> Result<Seen, Failed> {
-        let seen = look(self.connection, name, key, self.run)?.ok_or(Failed::Missing)?;
+        let seen = look(self.connection, name, key, self.run)?.ok_or_else(|| Failed::Missing(name.into()))?;
         // Read after the row: a stamp made in this run of the clock cannot lie ahead of it.
         if !seen.is_uncomparable(self.clock.now()) {
             return Ok(seen);
         }
         self.stamp_anew(seen.bucket.created)?;
-        look(self.connection, name, key, self.run)?.ok_or(Failed::Missing)
+        look(self.connection, name, key, self.run)?.ok_or_else(|| Failed::Missing(name.into()))
     }
 
     fn stamp_anew(&mut self, bucket: i64) -> Result<(), Failed> {

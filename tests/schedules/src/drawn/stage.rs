@@ -36,7 +36,6 @@ pub(crate) mod gate {
     copied!("gate.rs");
 }
 
-#[expect(dead_code, reason = "used in part")]
 pub(crate) mod rails {
     copied!("rails.rs");
 }
