@@ -69,3 +69,4 @@ mod workers_line;
 mod workers_many;
 mod workers_real;
 mod workers_shutdown;
+mod workers_told;

@@ -10,13 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Duty, Event, Shared, Worker};
 use crate::chance::Chance;
-use crate::lease::{Lease, Line};
+use crate::lease::{Lease, Line, NotHeld};
 
 /// The rest after errors in a row grows up to this many intervals.
 const REST_LONGEST: u32 = 8;
 
 /// How long a worker that was cut off has to come to the place where that takes effect.
 const CUT_OFF: Duration = Duration::from_millis(500);
+
+/// How soon one looks again whether it is known why the gate was shut.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How long one rests who cannot even stand, since the lease's own poll is not known then.
 const NOT_STANDING: Duration = Duration::from_secs(1);
@@ -170,10 +173,15 @@ impl Stand {
             () = over.cancelled() => None,
         };
         if let Some(ended) = ended {
-            // One that ends because its gate was shut, by the clock or by doubt, ends of a loss.
             return match lease {
-                Some(lease) if lease.asked_by().is_some() => Shift::SteppedDown,
-                Some(lease) if !lease.held() => Shift::Over,
+                // One that ends because its gate was shut, by the clock or by doubt, ends of a loss.
+                Some(lease) if !lease.held() => {
+                    if self.was_asked(lease).await {
+                        Shift::SteppedDown
+                    } else {
+                        Shift::Over
+                    }
+                }
                 _ => shift(ended),
             };
         }
@@ -200,6 +208,21 @@ impl Stand {
         }
         self.tell(&Event::Abandoned { after: patience });
         Shift::Abandoned(working)
+    }
+
+    /// Whether the gate was shut because somebody asked to give way. It shuts when a renewal is refused, and only then
+    /// is it found out why.
+    async fn was_asked(&self, lease: &Lease) -> bool {
+        let found_out = async {
+            while lease.epoch() == Err(NotHeld::Doubted) {
+                sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            () = found_out => {}
+            () = self.shared.stop.cancelled() => {}
+        }
+        lease.asked_by().is_some()
     }
 
     fn tell(&self, event: &Event) {

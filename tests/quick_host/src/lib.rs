@@ -77,4 +77,5 @@ mod tests {
     mod lease_words;
     mod workers;
     mod workers_shutdown;
+    mod workers_told;
 }
