@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -75,6 +76,10 @@ fn what_it_says_with_json_is_json_to_the_last_line() -> Result<()> {
     ensure!(lines.iter().any(|line| line["event"] == "taken" && line["epoch"] == 1), "{lines:?}");
     ensure!(lines.iter().any(|line| line["level"] == "DEBUG" || line["level"] == "INFO"), "{lines:?}");
 
+    let (code, _, err) = output(&mut arena.command(&["run", "--lease", "", "--json", "--", "true"]))?;
+    let line: Value = serde_json::from_str(&err)?;
+    ensure!(code == 2 && line["code"] == 2 && line["error"].is_string(), "{line}");
+
     let file = rusqlite::Connection::open(arena.folder().join("leases.db"))?;
     file.execute("UPDATE entries SET value = ?1, deleted = 0 WHERE key = 'a'", [b"garbage"])?;
     for arguments in
@@ -141,6 +146,25 @@ fn a_command_finds_the_store_that_its_lease_is_in() -> Result<()> {
     let (code, out, err) = output(command.env_remove("INCUMBENT_STORE").current_dir(arena.folder()))?;
     let status: Value = serde_json::from_str(&out).context(err)?;
     ensure!(code == 0 && status["holder"]["epoch"] == 1, "{status}");
+    Ok(())
+}
+
+#[test]
+fn what_is_there_with_other_settings_is_told_apart_and_said_once() -> Result<()> {
+    let arena = Arena::sqlite(&[])?;
+    for (ttl, code, words) in [("20s", 0, ""), ("20s", 0, ""), ("30s", 78, "20s")] {
+        let (is, _, err) = output(&mut arena.command(&["bucket", "create", "leases", "--ttl", ttl]))?;
+        ensure!(is == code && err.contains(words), "{ttl}: {is} {err}");
+    }
+    let state = arena.folder().join("policies");
+    fs::create_dir(&state)?;
+    fs::write(state.join("state.json"), "garbage")?;
+    let mut run = arena.command(&["run", "--lease", "a", "--policy", "p.wasm", "--policy-state"]);
+    let (code, _, err) = output(run.arg(&state).args(["--", "true"]))?;
+    ensure!(code == 78 && err.matches("is damaged").count() == 1, "{code} {err}");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777))?;
+    let (code, _, err) = output(arena.command(&["policy", "status", "--policy-state"]).arg(&state))?;
+    ensure!(code == 78 && err.matches("others may write").count() == 1, "{code} {err}");
     Ok(())
 }
 

@@ -235,7 +235,8 @@ fn queues_that_do_not_fit_are_refused() -> Result<()> {
     refused(&arena, &["queue", "status", "nowhere"], 78, &["incumbent queue create nowhere"])?;
     let nowhere = ["holds", "next", "--builder", "a", "--checks", "nowhere", "--", "true"];
     refused(&arena, &nowhere, 78, &["incumbent queue create nowhere"])?;
-    refused(&arena, &["queue", "create", "checks", "--ack-wait", "9s"], 77, &["10s", "9s"])?;
+    refused(&arena, &["queue", "create", "checks", "--ack-wait", "9s"], 78, &["10s"])?;
+    refused(&arena, &["queue", "create", "others", "--replicas", "3"], 2, &["--replicas 3"])?;
     let none = ["holds", "next", "--builder", "a", "--", "true"];
     refused(&arena, &none, 78, &["a builder without queues"])?;
     let long = "b".repeat(10 << 10);

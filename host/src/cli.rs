@@ -29,7 +29,12 @@ pub(crate) fn main() -> ExitCode {
         Err(why) => {
             // Help and version are no errors; clap prints each where it belongs.
             let exit = if why.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _ = why.print();
+            if exit == Exit::Usage && asks_for_json() {
+                say::begin(true, LevelFilter::OFF);
+                say::failed(why.render().to_string().trim(), exit);
+            } else {
+                let _ = why.print();
+            }
             return exit.into();
         }
     };
@@ -47,10 +52,15 @@ pub(crate) fn main() -> ExitCode {
     ended.unwrap_or_else(|why| {
         let exit = exit_of(&why);
         if exit != Exit::Unread {
-            say::failed(&format!("{why:#}"), exit);
+            say::failed(&say::chain(&why), exit);
         }
         exit.into()
     })
+}
+
+/// Whether `--json` stands in a command line that cannot be taken, before what belongs to a command to run.
+fn asks_for_json() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// From which level on what the libraries log is said.

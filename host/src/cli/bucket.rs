@@ -8,14 +8,26 @@ use incumbent::store::open::open;
 use serde_json::json;
 
 use super::args::BucketCreate;
-use super::exit::Exit;
+use super::exit::{Exit, wrong};
 use super::say;
-use super::state::store_url;
+use super::state::{check_replicas, store_url};
 
 /// `incumbent bucket create`.
 pub(crate) async fn create(args: &BucketCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
     let store = open(&url, &args.store.access(), &Clock::machine()).await?;
+    check_replicas(&url, args.replicas)?;
+    if let Ok(there) = store.bucket(&args.name).await {
+        let has = there.info().await?.ttl;
+        if has != args.ttl {
+            let has = humantime::format_duration(has);
+            let why = format!(
+                "the bucket {} is there, and has a ttl of {has}; use that, or another bucket",
+                args.name
+            );
+            return Err(wrong(Exit::Config, why));
+        }
+    }
     let config = BucketConfig { ttl: args.ttl, replicas: args.replicas.into() };
     let info = store.create_bucket(&args.name, &config).await?.info().await?;
     let ttl = humantime::format_duration(info.ttl);

@@ -10,7 +10,7 @@ use incumbent::lease::LeaseError;
 use incumbent::policies::publish::PublishError;
 use incumbent::policies::source::SourceError;
 use incumbent::policies::state::StateError;
-use incumbent::policies::{NoKey, Refused};
+use incumbent::policies::{NoKey, OpenError, Refused};
 use incumbent::policy::LoadError;
 use incumbent::store::Fault;
 use incumbent::store::open::NoStore;
@@ -94,6 +94,9 @@ pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
             Some(SourceError::Store { fault, .. }) => return of_fault(fault),
             Some(_) => return Exit::Config,
             None => {}
+        }
+        if let Some(OpenError::State(_)) = cause.downcast_ref() {
+            return Exit::Config;
         }
         if cause.is::<StateError>() || cause.is::<PublishError>() {
             return Exit::Config;

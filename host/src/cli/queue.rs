@@ -11,9 +11,9 @@ use incumbent::store::queue::QueueConfig;
 use serde_json::json;
 
 use super::args::{QueueCommand, QueueCreate, QueuePut, QueueStatus};
-use super::exit::Exit;
+use super::exit::{Exit, wrong};
 use super::say;
-use super::state::{open_store, store_url};
+use super::state::{check_replicas, open_store, store_url};
 
 /// `incumbent queue`.
 pub(crate) async fn queue(command: QueueCommand) -> anyhow::Result<ExitCode> {
@@ -27,6 +27,18 @@ pub(crate) async fn queue(command: QueueCommand) -> anyhow::Result<ExitCode> {
 async fn create(args: &QueueCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
     let store = open(&url, &args.store.access(), &Clock::machine()).await?;
+    check_replicas(&url, args.replicas)?;
+    if let Ok(there) = store.queue(&args.name).await {
+        let has = there.info().await?.ack_wait;
+        if has != args.ack_wait {
+            let has = humantime::format_duration(has);
+            let why = format!(
+                "the queue {} is there, and has an ack wait of {has}; use that, or another queue",
+                args.name
+            );
+            return Err(wrong(Exit::Config, why));
+        }
+    }
     let config = QueueConfig { ack_wait: args.ack_wait, replicas: args.replicas.into() };
     store.create_queue(&args.name, &config).await?;
     let ack_wait = humantime::format_duration(args.ack_wait);

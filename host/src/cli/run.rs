@@ -44,7 +44,7 @@ async fn stand(
             // What took the lease away may be there still, and the others' stand waits as well.
             Err(why) if stood && passes(&why) => {
                 if !std::mem::replace(&mut said, true) {
-                    say::error(&format!("{why:#}; trying again"));
+                    say::error(&format!("{}; trying again", say::chain(&why)));
                 }
                 tokio::select! {
                     () = tokio::time::sleep(STAND_AGAIN) => continue,

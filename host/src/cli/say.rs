@@ -65,6 +65,19 @@ pub(crate) fn error(why: &str) {
     tell(why, || json!({ "error": why }));
 }
 
+/// An error and what caused it, each said once: some say their cause themselves.
+pub(crate) fn chain(why: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in why.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// What went wrong, last thing.
 pub(crate) fn failed(why: &str, exit: Exit) {
     tell(why, || json!({ "error": why, "code": exit as u8 }));
@@ -100,6 +113,12 @@ pub(crate) fn name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_that_was_said_is_not_said_again() {
+        let unsaid = anyhow::Error::from(NotSaid(io::Error::other("full"))).context("the list");
+        assert_eq!(chain(&unsaid), "the list: the answer cannot be written to standard output: full");
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_and_not_done() {

@@ -81,6 +81,14 @@ pub(crate) async fn existing(
     }
 }
 
+/// Refuses to keep something on several servers in a store of one machine.
+pub(crate) fn check_replicas(url: &StoreUrl, replicas: u8) -> anyhow::Result<()> {
+    if replicas == 1 || matches!(url, StoreUrl::Nats(_)) {
+        return Ok(());
+    }
+    Err(wrong(Exit::Usage, format!("--replicas {replicas}: {url} is on one machine; leave it out")))
+}
+
 /// Whether a missing bucket of this store is made by the way: of one that servers share it never is.
 pub(crate) fn makes_buckets(args: &StoreArgs) -> anyhow::Result<bool> {
     Ok(!matches!(store_url(args)?, StoreUrl::Nats(_)))

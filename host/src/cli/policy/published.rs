@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use incumbent::policies::publish::{self, Published};
 use incumbent::policies::source::Source;
 use incumbent::policies::{Policies, PoliciesOptions};
@@ -97,9 +96,11 @@ fn tell(Published { digest, unchanged }: &Published, text: &str) -> Result<(), N
 pub(super) async fn connect(args: &StoreArgs) -> anyhow::Result<Nats> {
     match state::store_url(args)? {
         StoreUrl::Nats(servers) => Ok(open_nats(&servers, &args.access()).await?),
-        other => Err(incumbent::store::Fault::Denied(format!(
-            "policies are published on NATS servers, and the store is {other}; give --store nats://HOST:PORT"
-        )))
-        .context("nats:BUCKET/NAME"),
+        other => Err(wrong(
+            Exit::Usage,
+            format!(
+                "nats:BUCKET/NAME is on NATS servers, and the store is {other}; give --store nats://HOST:PORT"
+            ),
+        )),
     }
 }

@@ -70,7 +70,7 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs) -> anyhow::Resu
     };
     match first {
         Err(why) if !is_proven => return Err(why),
-        Err(why) => say::error(&format!("{why:#}; the last proven policy serves")),
+        Err(why) => say::error(&format!("{}; the last proven policy serves", say::chain(&why))),
         Ok(()) => {}
     }
     let following = policies.follow(offers);
