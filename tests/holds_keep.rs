@@ -192,8 +192,11 @@ async fn a_job_whose_queue_cannot_be_told_is_overdue_at_its_until_and_not_later(
     seat.until(ACK_WAIT, job.lost()).await;
     assert_eq!((seat.clock.now(), job.until()), (until, until));
     assert_eq!(job.why_lost(), Some(Lost::Overdue("its queue was not told in time".into())));
-    // No other builder has it yet.
+    // No other builder has it yet, and from this very instant on one may: nothing is said of it any more.
     assert!(!seat.waits(CHECKS).await);
+    alice.wire.heal();
+    assert!(matches!(job.hand_back(Duration::ZERO).await, Err(Fault::Denied(_))));
+    assert_eq!(alice.wire.count(What::HandBack, CHECKS), 0);
 }
 
 #[tokio::test(start_paused = true)]
