@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use incumbent_tests::nats::NatsServer;
-use incumbent_tests::running::{Arena, Running, output};
+use incumbent_tests::running::{Arena, Running, output, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -40,6 +40,7 @@ fn looks_make_nothing() -> Result<()> {
         (&["step-down", "a"], 1, "nobody holds a\n"),
         (&["clear", "a", "--yes"], 1, "a: nothing stands there\n"),
         (&["holds", "status"], 78, ""),
+        (&["queue", "status", "c"], 78, ""),
         (&["holds", "next", "--builder", "b", "--checks", "c", "--", "true"], 78, ""),
     ] {
         let (is, out, err) = output(&mut arena.command(arguments))?;
@@ -137,15 +138,32 @@ fn without_a_home_it_says_what_to_give() -> Result<()> {
 }
 
 #[test]
-fn a_command_finds_the_store_that_its_lease_is_in() -> Result<()> {
+fn who_is_not_in_office_is_told_where_that_was_looked_up() -> Result<()> {
     let arena = Arena::sqlite(&[])?;
     let mut command =
         arena.command(&["run", "--store", "sqlite:here.db", "--bucket", "mine", "--lease", "a"]);
-    let script = r#"cd /; "$0" status --lease a --json"#;
+    let script = r#""$0" bucket create leases; "$0" holds begin plan-1; echo $?"#;
     command.args(["--", "sh", "-c", script]).arg(arena.command(&[]).get_program());
-    let (code, out, err) = output(command.env_remove("INCUMBENT_STORE").current_dir(arena.folder()))?;
-    let status: Value = serde_json::from_str(&out).context(err)?;
-    ensure!(code == 0 && status["holder"]["epoch"] == 1, "{status}");
+    let (_, out, err) = output(command.current_dir(arena.folder()))?;
+    ensure!(out.ends_with("75\n") && err.contains("nobody holds a"), "{out} {err}");
+    ensure!(err.contains("the bucket leases of sqlite:") && err.contains("--store"), "{err}");
+    Ok(())
+}
+
+#[test]
+fn one_that_was_told_to_end_stands_no_more() -> Result<()> {
+    let arena = Arena::sqlite(&["--ttl", "3s", "--again", "--grace", "100ms"])?;
+    let mut alice = arena.stand_with(
+        "alice",
+        &["sh", "-c", "trap : TERM; touch \"$ARENA/runs\"; while :; do sleep 1; done"],
+    )?;
+    let runs = arena.folder().join("runs");
+    until("it runs", || Ok(runs.exists().then_some(())))?;
+    alice.signal(Signal::TERM)?;
+    // The command does not end of it, but of giving way.
+    let (code, _, err) = output(&mut arena.command(&["step-down", "office"]))?;
+    ensure!(code == 0, "{err}");
+    ensure!(alice.ended()? == 128 + 15, "{:?}", alice.all_said());
     Ok(())
 }
 
@@ -190,22 +208,28 @@ fn a_pipe_is_no_policy_and_no_key() -> Result<()> {
 }
 
 /// What asks a command for something, and not to end.
-const ASKING: [Signal; 3] = [Signal::HUP, Signal::USR1, Signal::USR2];
+const ASKING: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
 #[test]
-fn one_that_waits_goes_on_waiting_when_it_is_asked_to_read_again() -> Result<()> {
+fn one_that_waits_goes_on_waiting_when_it_is_asked_for_something_else() -> Result<()> {
     let arena = Arena::sqlite(&["--ttl", "3s"])?;
     let alice = arena.stand("alice")?;
     arena.started(1)?;
-    let (mut bob, mut carol) = (arena.stand("bob")?, arena.stand("carol")?);
+    let policy = arena.folder().join("policy.wasm");
+    fs::write(&policy, incumbent::policy::BUILT_IN)?;
+    let mut follows = arena.command(&["run", "--lease", "office", "--instance", "bob", "--policy"]);
+    follows.arg(&policy).args(["--", "sh", "-c", "echo start $INCUMBENT_EPOCH $$ >> $ARENA/log; sleep 999"]);
+    let (mut bob, mut carol) = (Running::start(follows)?, arena.stand("carol")?);
     for one in [&mut bob, &mut carol] {
         one.hears("waiting for alice")?;
         for signal in ASKING {
             one.signal(signal)?;
         }
     }
-    carol.signal(Signal::QUIT)?;
-    ensure!(carol.ended()? == 128 + 3, "{:?}", carol.all_said());
+    // To be read again there is something for bob only: carol's terminal is gone.
+    bob.signal(Signal::HUP)?;
+    carol.signal(Signal::HUP)?;
+    ensure!(carol.ended()? == 128 + 1, "{:?}", carol.all_said());
     alice.signal(Signal::TERM)?;
     arena.started(2)?;
     bob.signal(Signal::TERM)?;
@@ -214,7 +238,7 @@ fn one_that_waits_goes_on_waiting_when_it_is_asked_to_read_again() -> Result<()>
 }
 
 #[test]
-fn a_builder_that_waits_goes_on_waiting_when_it_is_asked_to_read_again() -> Result<()> {
+fn a_builder_that_waits_goes_on_waiting_when_it_is_asked_for_something_else() -> Result<()> {
     let arena = Arena::sqlite(&[])?;
     let (code, _, err) = output(&mut arena.command(&["queue", "create", "checks", "--ack-wait", "10s"]))?;
     ensure!(code == 0, "{err}");

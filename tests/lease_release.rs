@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use incumbent::Lease;
 use incumbent::lease::{Ended, Event, LeaseError, NotHeld, Released};
 use incumbent::limits::RELEASE;
 use incumbent::store::{Fault, Reading};
+use incumbent::{Lease, Vacancy};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{LEASE, RENEW, TTL, World};
 use tokio::sync::oneshot;
@@ -355,6 +355,60 @@ async fn a_take_that_is_stopped_before_it_writes_ends_at_once() -> anyhow::Resul
     carol.line.hits(1).await;
     drop(stop);
     assert!(matches!(world.until(AT_ONCE, looking).await.0?, Ok(None)), "while it looks");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_stopped_at_rest_gives_back_what_it_wrote_before() -> anyhow::Result<()> {
+    // Announced: written, and not acted on yet.
+    let world = World::new().await;
+    let alice = world.stand_with("alice", |options| options.vacancy = Some(Vacancy::Delayed)).await?;
+    let (stop, taking) = take_until(&alice.lease);
+    while alice.line.ops_of(Kind::Create).is_empty() {
+        world.pass(AT_ONCE).await;
+    }
+    world.settle().await;
+    assert!(!taking.is_finished() && matches!(world.record().await, Reading::Found(_)));
+    drop(stop);
+    assert!(matches!(world.until(AT_ONCE, taking).await.0?, Ok(None)));
+    assert!(matches!(world.record().await, Reading::Deleted(_)), "announced");
+
+    // Its answer was lost, and so was the look that followed.
+    let (stop, taking) = {
+        let bob = world.stand("bob").await;
+        bob.line.once(Kind::Create, Fate::AnswerLost);
+        bob.line.nth(Kind::Get, 2, Fate::Fails(Fault::Unavailable("no connection".into())));
+        let stopping = take_until(&bob.lease);
+        bob.line.hits(2).await;
+        world.settle().await;
+        assert!(!stopping.1.is_finished() && matches!(world.record().await, Reading::Found(_)));
+        stopping
+    };
+    drop(stop);
+    assert!(matches!(world.until(AT_ONCE, taking).await.0?, Ok(None)));
+    assert!(matches!(world.record().await, Reading::Deleted(_)), "unheard");
+    Ok(())
+}
+
+/// It must find nobody else's record, should it arrive yet.
+#[tokio::test(start_paused = true)]
+async fn a_record_below_a_purge_that_was_not_answered_is_left_to_expire() -> anyhow::Result<()> {
+    for answered in [false, true] {
+        let world = World::new().await;
+        world.floor.raise(57).await?;
+        let alice = world.stand("alice").await;
+        let (kind, nth) = if answered { (Kind::Update, 2) } else { (Kind::Purge, 1) };
+        alice.line.nth(kind, nth, Fate::Hangs);
+        let taking = alice.take();
+        alice.line.hits(1).await;
+        taking.abort();
+        world.settle().await;
+
+        assert_eq!(alice.lease.release().await, Released::NeverHeld);
+
+        let deleted = alice.line.ops_of(Kind::Delete).len();
+        assert_eq!(deleted > 0, answered, "answered: {answered}");
+    }
     Ok(())
 }
 

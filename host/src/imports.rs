@@ -329,7 +329,10 @@ impl Standing {
         lease_role(bucket)?;
         self.own.is(key)?;
         if self.own.rails().is_finished() && !self.releasing {
-            return Err(denied(&format!("to write {key:?} after the lease was given back or lost")));
+            // Not beyond what is granted: a sound policy may be in the middle of a try when that is given up.
+            return Err(Fault::Denied(format!(
+                "the policy asked to write {key:?} after the lease was given back or lost"
+            )));
         }
         Ok(())
     }
@@ -389,8 +392,18 @@ impl Imports for Standing {
     }
 
     async fn purge_below(&mut self, sequence: u64) -> Result<u64, Fault> {
-        if !self.own.rails().owns_key(self.own.clock.now()) {
-            return Err(denied("to purge the bucket without owning its key"));
+        let (owns, has_written) = {
+            let rails = self.own.rails();
+            (rails.owns_key(self.own.clock.now()), rails.latest().is_some())
+        };
+        match (owns, has_written) {
+            (true, _) => {}
+            // Not beyond what is granted: its time may have run out, or the try been given up, since a sound policy looked.
+            (false, true) => {
+                let why = "the policy asked to purge the bucket when its key was its own no more";
+                return Err(Fault::Denied(why.into()));
+            }
+            (false, false) => return Err(denied("to purge the bucket without owning its key")),
         }
         if sequence > limits::EPOCH_HIGHEST {
             return Err(denied(&format!("to purge the bucket below {sequence}, above every epoch")));
@@ -401,9 +414,15 @@ impl Imports for Standing {
         // Two may be moving at once. Whoever takes the lease from now on sees the floor that was raised, and takes nothing
         // below it; who took it before has purged this record, or somebody else has, and that shows now.
         self.own.rewrite().await?;
-        let purged = self.own.bucket.purge_below(sequence).await?;
-        self.marker = 0;
-        Ok(purged)
+        self.own.rails().purging();
+        let purged = self.own.bucket.purge_below(sequence).await;
+        if !matches!(purged, Err(Fault::Unknown(_))) {
+            self.own.rails().purged();
+        }
+        if purged.is_ok() {
+            self.marker = 0;
+        }
+        purged
     }
 
     async fn floor(&mut self) -> Result<u64, Fault> {

@@ -103,6 +103,7 @@ impl Lease {
                 asked: OnceLock::new(),
                 asking: Notify::new(),
                 line: options.line,
+                awaits_bucket: !store.keeps_what_it_acknowledged(),
                 begun: Notify::new(),
                 quiet: Notify::new(),
                 healthy: options.healthy,
@@ -117,8 +118,8 @@ impl Lease {
     /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch. Candidates that
     /// share a [`Line`] wait one behind another.
     ///
-    /// What passes by itself (a server away, a busy file) is waited out; it is said once and again when it
-    /// recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
+    /// What passes by itself (a server away, a busy file) is waited out, and so is a bucket that servers lost meanwhile; it
+    /// is said once and again when it recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
     /// the next one of this lease object or by [`release`](Self::release), or expires. A write that was on its way
     /// may land after that look: [`take_until`](Self::take_until) waits for it.
     ///
@@ -153,7 +154,7 @@ impl Lease {
                     let due = again_at.map(|at| at.since(shared.clock.now()));
                     (due.map_or(shared.poll(), |due| shared.poll().min(due)), &mut watch)
                 }
-                Err(why) if why.passes() => {
+                Err(why) if why.passes() || (shared.awaits_bucket && why.is_missing_bucket()) => {
                     said.trouble(shared, &why);
                     // Deaf meanwhile: a record that it wrote and gave back again would wake it at once, over and over.
                     (shared.poll(), &mut None)
@@ -326,15 +327,23 @@ impl Lease {
         let shared = &self.shared;
         // One under way gives back by itself what it wins.
         if let Ok(_candidacy) = self.candidacy.try_lock() {
-            let _ = tokio::time::timeout(limits::RELEASE, self.give_back_stray()).await;
+            self.give_back_stray().await;
         }
         shared.end(Ended::GivenBack);
         Released::NeverHeld
     }
 
-    /// Delete the record that a take cut off in the middle left. What cannot be found or deleted expires.
+    /// Delete the record that a take left, cut off in the middle or at rest. What cannot be found or deleted in time expires.
     async fn give_back_stray(&self) {
+        let _ = tokio::time::timeout(limits::RELEASE, self.find_and_give_back()).await;
+    }
+
+    async fn find_and_give_back(&self) {
         let shared = &self.shared;
+        // A purge that may yet arrive must find nobody else's record: this one stays and expires.
+        if shared.rails().may_purge() {
+            return;
+        }
         let releasing = shared.imports(true);
         if shared.rails().latest().is_none() && shared.rails().is_unsettled() {
             // Its answer was never heard: what stands there is known again by its bytes.
@@ -375,6 +384,10 @@ impl Lease {
     async fn attempt(&self, candidacy: &mut Option<Sighting>) -> Result<Turn, LeaseError> {
         let shared = &self.shared;
         if let Some(ended) = shared.ended.get() {
+            // Given up meanwhile: what an earlier try left would be waited for.
+            if self.keeper.get().is_none() {
+                self.give_back_stray().await;
+            }
             return Err(LeaseError::Over(ended.clone()));
         }
         if self.keeper.get().is_some() {

@@ -38,6 +38,8 @@ pub(crate) struct Rails {
     void: u64,
     /// Whether a write was refused since the lease was taken, or one was last acknowledged.
     refused: bool,
+    /// Whether a purge was sent that was not answered, and so may arrive yet.
+    purging: bool,
     finished: bool,
 }
 
@@ -86,6 +88,7 @@ impl Rails {
             last_ticket: 0,
             void: 0,
             refused: false,
+            purging: false,
             finished: false,
         }
     }
@@ -213,6 +216,21 @@ impl Rails {
     pub(crate) fn owns_key(&self, now: Steady) -> bool {
         let valid = |own: &Own| own.sent.ticket > self.void && now < own.sent.at.plus(self.validity);
         !self.finished && self.own.back().is_some_and(valid)
+    }
+
+    /// A purge is about to be sent.
+    pub(crate) fn purging(&mut self) {
+        self.purging = true;
+    }
+
+    /// The purge was applied, or surely was not and will not be.
+    pub(crate) fn purged(&mut self) {
+        self.purging = false;
+    }
+
+    /// Whether a purge may arrive yet.
+    pub(crate) fn may_purge(&self) -> bool {
+        self.purging
     }
 
     /// Whether anything may be written at all: not any more once the lease is given back or lost.

@@ -5,7 +5,8 @@ mod policy;
 mod simulate;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -41,8 +42,8 @@ pub(crate) struct Cli {
 
 const EXITS: &str = "Exit codes: 0 done, 1 there is none (nobody holds it, no job came, nothing to clear or to go back to), 2 usage, \
 65 a record that is no holder, or a file that is no policy, 69 the store is out of reach, 70 the policy or this program failed, \
-74 the answer cannot be written, 75 the lease, or the job, was lost, or another holds it, 77 not allowed, \
-78 a bucket or timings that do not fit, 126 and 127 the command cannot be executed or is not there; \
+74 the answer cannot be written (141 when nobody reads it), 75 the lease, or the job, was lost, or another holds it, \
+77 not allowed, 78 a bucket or timings that do not fit, 126 and 127 the command cannot be executed or is not there; \
 `run` and `holds next` pass their command's code on, 128 + n after signal n.";
 
 #[derive(Debug, Subcommand)]
@@ -88,7 +89,7 @@ pub(crate) enum BucketCommand {
 }
 
 /// Which store, and how to be let in.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct StoreArgs {
     /// sqlite:PATH, nats://HOST:PORT (tls:// for TLS only; several with commas between them) or memory:
     /// [default: a SQLite file in the user's state folder]
@@ -121,24 +122,12 @@ impl StoreArgs {
             tls_identity: self.tls_cert.clone().zip(self.tls_key.clone()),
         }
     }
+}
 
-    /// The same for a command that may work in another folder: by what it finds in its environment.
-    pub(crate) fn env(&self, url: &StoreUrl) -> Vec<(&'static str, String)> {
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
-        let url = match url {
-            StoreUrl::Sqlite(path) => StoreUrl::Sqlite(absolute(path)),
-            other => other.clone(),
-        };
-        let files = [
-            ("INCUMBENT_CREDENTIALS", &self.credentials),
-            ("INCUMBENT_TLS_CA", &self.tls_ca),
-            ("INCUMBENT_TLS_CERT", &self.tls_cert),
-            ("INCUMBENT_TLS_KEY", &self.tls_key),
-        ];
-        let files = files.into_iter().filter_map(|(name, file)| Some((name, absolute(file.as_deref()?))));
-        // What is no text cannot be handed on so, nor could it be given as a URL.
-        let files = files.filter_map(|(name, file)| Some((name, file.into_os_string().into_string().ok()?)));
-        [("INCUMBENT_STORE", url.with_users())].into_iter().chain(files).collect()
+/// Without what the store's URL says of users.
+impl fmt::Debug for StoreArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreArgs({:?})", self.url())
     }
 }
 

@@ -2,21 +2,19 @@
 
 use std::process::ExitCode;
 
-use incumbent::clock::Clock;
 use incumbent::store::BucketConfig;
-use incumbent::store::open::open;
 use serde_json::json;
 
 use super::args::BucketCreate;
 use super::exit::{Exit, wrong};
 use super::say;
-use super::state::{check_replicas, store_url};
+use super::state::{check_replicas, open_store, store_url};
 
 /// `incumbent bucket create`.
 pub(crate) async fn create(args: &BucketCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
-    let store = open(&url, &args.store.access(), &Clock::machine()).await?;
     check_replicas(&url, args.replicas)?;
+    let store = open_store(&args.store).await?;
     if let Ok(there) = store.bucket(&args.name).await {
         let has = there.info().await?.ttl;
         if has != args.ttl {

@@ -98,8 +98,11 @@ pub(crate) fn exit_of(why: &anyhow::Error) -> Exit {
         if let Some(OpenError::State(_)) = cause.downcast_ref() {
             return Exit::Config;
         }
-        if cause.is::<StateError>() || cause.is::<PublishError>() {
+        if cause.is::<StateError>() {
             return Exit::Config;
+        }
+        if let Some(publish) = cause.downcast_ref::<PublishError>() {
+            return of_publish(publish);
         }
         if cause.is::<NoStore>() {
             return Exit::Usage;
@@ -126,6 +129,18 @@ fn of_fault(fault: &Fault) -> Exit {
         Fault::MissingBucket(_) => Exit::Config,
         Fault::TooLarge(_) => Exit::Data,
         Fault::Unavailable(_) | Fault::Unknown(_) => Exit::Unavailable,
+    }
+}
+
+fn of_publish(why: &PublishError) -> Exit {
+    match why {
+        PublishError::Store(fault) => of_fault(fault),
+        PublishError::TooLarge(_) | PublishError::SignatureTooLarge(_) | PublishError::Damaged { .. } => {
+            Exit::Data
+        }
+        PublishError::Name(_) => Exit::Usage,
+        PublishError::Raced(_) => Exit::Lost,
+        PublishError::NoVersion { .. } => Exit::Nobody,
     }
 }
 

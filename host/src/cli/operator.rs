@@ -32,12 +32,12 @@ pub(crate) async fn step_down(args: &StepDown) -> anyhow::Result<ExitCode> {
     let asked = match lease::step_down(&policy, &bucket, &Clock::machine(), &args.lease, &by).await? {
         Request::Asked(holder) => holder,
         Request::AskedBefore(holder) => {
-            say::note(&format!("{} had been asked before", holder.instance));
+            say::note(&format!("{} had been asked before", say::name(&holder.instance)));
             holder
         }
         Request::Nobody => return nobody(args),
     };
-    let Holder { instance, epoch, .. } = &asked;
+    let (instance, epoch) = (say::name(&asked.instance), asked.epoch);
     let text = format!("asked {instance} (epoch {epoch}) to give way");
     if args.no_wait {
         answer(args, "asked", Some(&asked), None, &text)?;
@@ -54,14 +54,16 @@ pub(crate) async fn step_down(args: &StepDown) -> anyhow::Result<ExitCode> {
         Some(Some(next)) => {
             let text = format!(
                 "{instance} gave way; {} holds {} at epoch {}",
-                next.instance, args.lease, next.epoch
+                say::name(&next.instance),
+                args.lease,
+                next.epoch
             );
             answer(args, "given-way", Some(&asked), Some(&next), &text)?;
         }
         None => {
             let text = format!("{instance} has not given way, and its record is still there; look again");
             answer(args, "not-given-way", Some(&asked), None, &text)?;
-            return Ok(Exit::Unavailable.into());
+            return Ok(Exit::Lost.into());
         }
     }
     Ok(Exit::Done.into())
@@ -121,10 +123,12 @@ pub(crate) async fn clear(args: &Clear) -> anyhow::Result<ExitCode> {
     if !args.yes {
         let found = lease::current(&policy, &bucket, &Clock::machine(), &args.lease).await;
         let text = match found {
-            Ok(None) => format!("nothing stands at {}", args.lease),
+            Ok(None) => return cleared(args, Cleared::Nothing),
             Ok(Some(holder)) => format!(
                 "{} holds {} at epoch {}, which is never cleared",
-                holder.instance, args.lease, holder.epoch
+                say::name(&holder.instance),
+                args.lease,
+                holder.epoch
             ),
             Err(lease::LeaseError::NotAHolder(what)) => {
                 format!("{what}\nwith --yes it is deleted, once it has stood unchanged for {ttl}")

@@ -2,18 +2,18 @@
 
 use std::io::Read as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use incumbent::clock::Clock;
 use incumbent::limits::ASK_BYTES;
-use incumbent::store::open::open;
+use incumbent::store::Store;
 use incumbent::store::queue::QueueConfig;
 use serde_json::json;
 
-use super::args::{QueueCommand, QueueCreate, QueuePut, QueueStatus};
+use super::args::{QueueCommand, QueueCreate, QueuePut, QueueStatus, StoreArgs};
 use super::exit::{Exit, wrong};
 use super::say;
-use super::state::{check_replicas, open_store, store_url};
+use super::state::{check_replicas, open_existing, open_store, store_url};
 
 /// `incumbent queue`.
 pub(crate) async fn queue(command: QueueCommand) -> anyhow::Result<ExitCode> {
@@ -26,8 +26,8 @@ pub(crate) async fn queue(command: QueueCommand) -> anyhow::Result<ExitCode> {
 
 async fn create(args: &QueueCreate) -> anyhow::Result<ExitCode> {
     let url = store_url(&args.store)?;
-    let store = open(&url, &args.store.access(), &Clock::machine()).await?;
     check_replicas(&url, args.replicas)?;
+    let store = open_store(&args.store).await?;
     if let Ok(there) = store.queue(&args.name).await {
         let has = there.info().await?.ack_wait;
         if has != args.ack_wait {
@@ -52,8 +52,14 @@ async fn create(args: &QueueCreate) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
+/// The store; a file is not made by the way, there are no queues in a new one.
+async fn open(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
+    let store = open_existing(args).await?;
+    store.map_err(|why| wrong(Exit::Config, format!("{why}; `incumbent queue create` makes it")))
+}
+
 async fn put(args: &QueuePut) -> anyhow::Result<ExitCode> {
-    let store = open_store(&args.store).await?;
+    let store = open(&args.store).await?;
     let queue = store.queue(&args.name).await?;
     let mut body = Vec::new();
     // One more than is allowed, so that too much is refused and not cut.
@@ -65,7 +71,7 @@ async fn put(args: &QueuePut) -> anyhow::Result<ExitCode> {
 }
 
 async fn status(args: &QueueStatus) -> anyhow::Result<ExitCode> {
-    let store = open_store(&args.store).await?;
+    let store = open(&args.store).await?;
     let info = store.queue(&args.name).await?.info().await?;
     let ack_wait = humantime::format_duration(info.ack_wait);
     say::answer(

@@ -23,8 +23,14 @@ use super::{say, state};
 pub(crate) async fn run(args: Run) -> anyhow::Result<ExitCode> {
     // Listening first, so that no signal ends this process without the lease being given back.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let store = state::open_store(&args.store).await?;
-    let serves = policy::serves(&args.policy, &args.store).await?;
+    let opening = async {
+        let store = state::open_store(&args.store).await?;
+        anyhow::Ok((store, policy::serves(&args.policy, &args.store).await?))
+    };
+    let (store, serves) = match signals.unless_ended(opening, || false).await {
+        Ok(opened) => opened?,
+        Err(signal) => return Ok(after_signal(signal).into()),
+    };
     let ended = stand(&args, &*store, &serves, &mut signals).await;
     serves.close().await;
     ended
@@ -37,38 +43,53 @@ async fn stand(
     serves: &Serves,
     signals: &mut Signals,
 ) -> anyhow::Result<ExitCode> {
-    agree(args, store, &serves.policy).await?;
     let (mut stood, mut said) = (false, false);
     loop {
-        let stand = match Stand::new(args, &serves.policy, store).await {
+        let standing =
+            signals.unless_ended(Stand::new(args, &serves.policy, store), || serves.reread()).await;
+        let served = match standing {
+            Ok(Ok(stand)) => {
+                (stood, said) = (true, false);
+                stand.serve(args, serves, signals).await
+            }
+            Ok(Err(why)) => Err(why),
+            Err(signal) => Ok(End::Code(after_signal(signal))),
+        };
+        let rest = match served {
+            Ok(End::Code(code)) => return Ok(code.into()),
+            Ok(End::Lost | End::GaveWay { .. }) if !args.again => return Ok(Exit::Lost.into()),
+            Ok(End::Lost) => Duration::ZERO,
+            Ok(End::GaveWay { rest }) => rest,
             // What took the lease away may be there still, and the others' stand waits as well.
-            Err(why) if stood && passes(&why) => {
+            Err(why) if args.again && stood && passes(&why) => {
                 if !std::mem::replace(&mut said, true) {
                     say::error(&format!("{}; trying again", say::chain(&why)));
                 }
-                tokio::select! {
-                    () = tokio::time::sleep(STAND_AGAIN) => continue,
-                    signal = signals.next_to_end(|| serves.reread()) => return Ok(after_signal(signal).into()),
-                }
+                STAND_AGAIN
             }
-            stand => stand?,
+            Err(why) => return Err(why),
         };
-        (stood, said) = (true, false);
-        match stand.serve(args, serves, signals).await? {
-            End::Lost if args.again => {}
-            End::GaveWay { rest } if args.again => tokio::select! {
-                () = tokio::time::sleep(rest) => {}
-                signal = signals.next_to_end(|| serves.reread()) => return Ok(after_signal(signal).into()),
-            },
-            End::Lost | End::GaveWay { .. } => return Ok(Exit::Lost.into()),
-            End::Code(code) => return Ok(code.into()),
+        // Also one that was passed on to a command which ended for its time.
+        let ending = match signals.ending() {
+            None => signals.unless_ended(tokio::time::sleep(rest), || serves.reread()).await.err(),
+            ending => ending,
+        };
+        if let Some(signal) = ending {
+            return Ok(after_signal(signal).into());
         }
     }
 }
 
 /// Whether it may be otherwise later without anybody doing anything.
 fn passes(why: &anyhow::Error) -> bool {
-    why.downcast_ref::<LeaseError>().is_some_and(LeaseError::passes)
+    match why.downcast_ref() {
+        // The store's, when the bucket is looked at.
+        None => matches!(
+            why.downcast_ref(),
+            Some(Fault::Unavailable(_) | Fault::Unknown(_) | Fault::MissingBucket(_))
+        ),
+        Some(why) => LeaseError::passes(why) || why.is_missing_bucket(),
+    }
 }
 
 /// The bucket's ttl is the only truth, so another one that was asked for is refused and not ignored. A bucket that is
@@ -79,10 +100,14 @@ async fn agree(args: &Run, store: &dyn Store, policy: &Policy) -> anyhow::Result
         Err(Fault::MissingBucket(_)) if state::makes_buckets(&args.store)? => None,
         found => Some(found?),
     };
-    let Some(found) = found else {
-        let ttl = args.ttl.unwrap_or(state::TTL);
-        options(args)?.check(policy, ttl).await?;
-        return state::ensure_bucket(&args.store, store, bucket, ttl).await;
+    let found = match found {
+        Some(found) => found,
+        None => {
+            let ttl = args.ttl.unwrap_or(state::TTL);
+            options(args)?.check(policy, ttl).await?;
+            state::ensure_bucket(&args.store, store, bucket, ttl).await?;
+            store.bucket(bucket).await?
+        }
     };
     let has = found.info().await?.ttl;
     match args.ttl {
@@ -129,6 +154,7 @@ struct Stand {
 
 impl Stand {
     async fn new(args: &Run, policy: &Policy, store: &dyn Store) -> anyhow::Result<Self> {
+        agree(args, store, policy).await?;
         let (told, until) = watch::channel(None);
         let mut options = options(args)?;
         let name = args.lease.clone();
@@ -216,17 +242,14 @@ impl Stand {
 
     async fn start(&mut self, args: &Run, epoch: u64) -> anyhow::Result<Guarded> {
         let until = self.until.borrow_and_update().context("the lease was taken without a time")?;
-        let mut env = vec![
+        let env = [
             ("INCUMBENT_LEASE", args.lease.clone()),
             ("INCUMBENT_EPOCH", epoch.to_string()),
             ("INCUMBENT_INSTANCE", self.lease.identity().instance.clone()),
-            ("INCUMBENT_BUCKET", args.bucket.bucket.clone()),
         ];
-        // For what it asks of `incumbent` itself, as `holds begin`.
-        env.extend(args.store.env(&state::store_url(&args.store)?));
         let options = GuardOptions {
             command: args.command.clone(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            env: env.map(|(name, value)| (name.into(), value)).into(),
             until,
             grace: args.grace,
             stdin: None,

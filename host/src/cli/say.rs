@@ -90,8 +90,9 @@ pub(crate) fn note(text: &str) {
 
 /// One line on standard error. Whoever read it may be gone, which is no reason to stop: what goes on here keeps a lease.
 fn tell(text: &str, json: impl FnOnce() -> Value) {
-    let mut err = io::stderr().lock();
-    let _ = if as_json() { writeln!(err, "{}", json()) } else { writeln!(err, "incumbent: {}", plain(text)) };
+    let line = if as_json() { format!("{}\n", json()) } else { format!("incumbent: {}\n", plain(text)) };
+    // At once: the command writes there too.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Without what a terminal would obey: names come from others.

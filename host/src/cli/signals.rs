@@ -16,38 +16,65 @@ const PASSED_ON: [fn() -> SignalKind; 6] = [
 ];
 
 /// Listens to them.
-pub(crate) struct Signals([(i32, unix::Signal); PASSED_ON.len()]);
+pub(crate) struct Signals {
+    listening: [(i32, unix::Signal); PASSED_ON.len()],
+    /// The first that asked to end.
+    ending: Option<i32>,
+}
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let listen = |kind: SignalKind| Ok::<_, io::Error>((kind.as_raw_value(), unix::signal(kind)?));
         let [a, b, c, d, e, f] = PASSED_ON;
-        Ok(Self([listen(a())?, listen(b())?, listen(c())?, listen(d())?, listen(e())?, listen(f())?]))
+        let listening = [listen(a())?, listen(b())?, listen(c())?, listen(d())?, listen(e())?, listen(f())?];
+        Ok(Self { listening, ending: None })
     }
 
-    /// The number of the next one that asks to end, for as long as there is no command to pass signals on to. The others
-    /// ask such a command for something; `hang_up` is done at SIGHUP. Cancel-safe.
-    pub(crate) async fn next_to_end(&mut self, hang_up: impl Fn()) -> i32 {
+    /// The number of the next one that asks to end, for as long as there is no command to pass signals on to. SIGUSR1 and
+    /// SIGUSR2 ask such a command for something; SIGHUP does where `reread` says so, and else says that the terminal is
+    /// gone. Cancel-safe.
+    pub(crate) async fn next_to_end(&mut self, reread: impl Fn() -> bool) -> i32 {
         loop {
             let signal = self.next().await;
             match Signal::from_named_raw(signal) {
-                Some(Signal::HUP) => hang_up(),
                 Some(Signal::USR1 | Signal::USR2) => {}
+                Some(Signal::HUP) if reread() => {}
                 _ => return signal,
             }
         }
     }
 
+    /// What this comes to, or the number of the signal that asked to end meanwhile, and cut it off.
+    pub(crate) async fn unless_ended<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        reread: impl Fn() -> bool,
+    ) -> Result<T, i32> {
+        tokio::select! {
+            done = work => Ok(done),
+            signal = self.next_to_end(reread) => Err(signal),
+        }
+    }
+
     /// The number of the next one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> i32 {
-        let heard = self.0.iter_mut().map(|(number, signal)| {
+        let heard = self.listening.iter_mut().map(|(number, signal)| {
             Box::pin(async move {
                 // Ends only with the runtime.
                 signal.recv().await;
                 *number
             })
         });
-        futures_util::future::select_all(heard).await.0
+        let number = futures_util::future::select_all(heard).await.0;
+        if let Some(Signal::TERM | Signal::INT | Signal::QUIT) = Signal::from_named_raw(number) {
+            self.ending.get_or_insert(number);
+        }
+        number
+    }
+
+    /// The first of those so far that asked to end, also of one that was passed on.
+    pub(crate) fn ending(&self) -> Option<i32> {
+        self.ending
     }
 }
 

@@ -49,6 +49,17 @@ async fn holder() -> (Standing, u64) {
     }
 }
 
+/// Refused, and no offence: what a sound policy may run into.
+#[track_caller]
+fn refused_only<T: std::fmt::Debug>(answer: Result<T, Fault>, says: &str) {
+    match answer {
+        Err(fault @ Fault::Denied(_)) => {
+            assert!(!is_overstep(&fault) && fault.to_string().contains(says), "{fault}");
+        }
+        other => panic!("it is granted: {other:?}"),
+    }
+}
+
 fn tenure(revision: u64, until: Steady) -> Tenure {
     let taken = String::new();
     Tenure { epoch: revision, revision, created: 0, taken, until_ns: until.0, certainty: Certainty::Sure }
@@ -212,7 +223,8 @@ async fn who_stands_for_a_lease_writes_its_own_key_only() -> Result<(), Fault> {
     assert_eq!(io.last_sequence().await?, io.own.bucket.last_revision().await?);
     // Given back or lost: the release alone may delete.
     io.own.rails().finish();
-    denied(io.update(Role::Lease, KEY, b"", revision).await, "after the lease was given back or lost");
+    refused_only(io.update(Role::Lease, KEY, b"", revision).await, "after the lease was given back or lost");
+    refused_only(io.purge_below(7).await, "its own no more");
     io.releasing = true;
     assert!(matches!(io.delete(Role::Lease, KEY, revision).await?, Write::Written(_)));
     Ok(())

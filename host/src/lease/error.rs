@@ -18,7 +18,7 @@ pub enum LeaseError {
     #[error("{0}")]
     Misfit(String),
     /// Somebody else holds it.
-    #[error("{} holds the lease at epoch {}", .0.instance, .0.epoch)]
+    #[error("{} holds the lease at epoch {}", .0.instance.escape_debug(), .0.epoch)]
     Taken(Box<Holder>),
     /// Nobody's record is there, but an earlier holder's gate may still be open.
     #[error("the lease is not surely free yet")]
@@ -79,8 +79,7 @@ pub enum LeaseError {
 }
 
 impl LeaseError {
-    /// Whether trying again may end otherwise, though whoever tries does nothing. Of a bucket that is missing somebody
-    /// has to make it: [`Lease::open`](crate::Lease::open) answers so at once, and who stands already waits for it.
+    /// Whether trying again may end otherwise without anybody doing anything.
     #[must_use]
     pub fn passes(&self) -> bool {
         match self {
@@ -88,8 +87,21 @@ impl LeaseError {
             // Another instance may have raised the floor after the policy looked.
             Self::Lied(Lie::BelowFloor { .. }) => true,
             Self::Unreadable(fault) | Self::FloorUnmoved(fault) | Self::Store(fault) => {
-                matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_) | Fault::MissingBucket(_))
+                matches!(fault, Fault::Unavailable(_) | Fault::Unknown(_))
             }
+            _ => false,
+        }
+    }
+
+    /// Whether the bucket is missing, which somebody has to make.
+    #[must_use]
+    pub fn is_missing_bucket(&self) -> bool {
+        match self {
+            Self::Unreadable(fault)
+            | Self::Unwritable(fault)
+            | Self::Unsure(fault)
+            | Self::FloorUnmoved(fault)
+            | Self::Store(fault) => matches!(fault, Fault::MissingBucket(_)),
             _ => false,
         }
     }

@@ -106,7 +106,13 @@ impl fmt::Display for Event {
         match self {
             Self::InLine => write!(f, "waiting behind another candidate of this process"),
             Self::Waiting { holder: Some(holder) } => {
-                write!(f, "waiting for {} (epoch {}, taken {})", holder.instance, holder.epoch, holder.taken)
+                write!(
+                    f,
+                    "waiting for {} (epoch {}, taken {})",
+                    holder.instance.escape_debug(),
+                    holder.epoch,
+                    holder.taken.escape_debug()
+                )
             }
             Self::Waiting { holder: None } => write!(f, "waiting until the lease is surely free"),
             Self::Retrying { why } => write!(f, "trying again: {why}"),
@@ -147,7 +153,9 @@ impl fmt::Display for Ended {
 pub(super) fn loss(loss: &Loss) -> String {
     match loss {
         Loss::Overdue => "no renewal was acknowledged in time".into(),
-        Loss::Superseded(holder) => format!("{} holds it at epoch {}", holder.instance, holder.epoch),
+        Loss::Superseded(holder) => {
+            format!("{} holds it at epoch {}", holder.instance.escape_debug(), holder.epoch)
+        }
         Loss::Overwritten(what) => what.clone(),
         Loss::Gone => "its record is gone".into(),
         Loss::RaisedAgain => "the bucket was raised again from nothing".into(),

@@ -41,6 +41,9 @@ pub(super) struct Shared {
     pub(super) asked: OnceLock<Arc<str>>,
     pub(super) asking: Notify,
     pub(super) line: Line,
+    /// Whether a bucket that is missing is waited for: of a store on servers somebody makes it again. One of this machine
+    /// is made by whoever opens it.
+    pub(super) awaits_bucket: bool,
     /// Told when the lease is taken.
     pub(super) begun: Notify,
     pub(super) quiet: Notify,

@@ -54,17 +54,6 @@ impl FromStr for StoreUrl {
     }
 }
 
-impl StoreUrl {
-    /// Its whole text, with what it says of users: a secret where it does.
-    #[must_use]
-    pub fn with_users(&self) -> String {
-        match self {
-            Self::Nats(servers) => servers.clone(),
-            other => other.to_string(),
-        }
-    }
-}
-
 /// What a URL says but for its users, who stand before the last `@` of the host's part.
 fn without_users(url: &str) -> String {
     let Some((before, hosts)) = url.rsplit_once('@') else { return url.into() };

@@ -211,7 +211,7 @@ impl Stand {
     }
 
     /// Whether the gate was shut because somebody asked to give way. It shuts when a renewal is refused, and only then
-    /// is it found out why.
+    /// is it found out why, within a renew interval. One that a policy keeps shut stays in doubt for longer.
     async fn was_asked(&self, lease: &Lease) -> bool {
         let found_out = async {
             while lease.epoch() == Err(NotHeld::Doubted) {
@@ -219,7 +219,7 @@ impl Stand {
             }
         };
         tokio::select! {
-            () = found_out => {}
+            _ = timeout(Duration::from_nanos(lease.terms().renew_every_ns), found_out) => {}
             () = self.shared.stop.cancelled() => {}
         }
         lease.asked_by().is_some()

@@ -114,10 +114,10 @@ pub(crate) struct HoldsNext {
     #[arg(long, value_name = "NAME")]
     pub(crate) builder: String,
     /// The queue of the deliveries, which have the right of way.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", value_parser = name)]
     pub(crate) deliveries: Option<String>,
     /// A queue of checks; may be given several times.
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", value_parser = name)]
     pub(crate) checks: Vec<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,

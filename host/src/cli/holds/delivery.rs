@@ -15,18 +15,24 @@ use super::super::args::{HoldsBegin, HoldsBuckets, HoldsEnd, Office, StoreArgs};
 use super::super::exit::Exit;
 use super::super::say::{self, NotSaid};
 use super::super::signals::{Signals, after_signal, forward};
+use super::super::state::store_url;
 
 /// `incumbent holds begin`.
 pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
-    // Listening first, so that no signal ends this process without the plan being ended.
-    let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let plans = plans(&args.office, &args.store, &args.buckets).await?;
+    let plans = plans(&args.office, &args.store, &args.buckets);
     let Some((program, arguments)) = args.command.split_first() else {
-        let known = plans.say(&args.plan).await?;
+        let known =
+            plans.await?.say(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
         said(&args.plan, Some(&known.since))?;
         return Ok(Exit::Done.into());
     };
-    let building = plans.begin(&args.plan).await?;
+    // Listening first, so that no signal ends this process without the plan being ended.
+    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let plans = match signals.unless_ended(plans, || false).await {
+        Ok(plans) => plans?,
+        Err(signal) => return Ok(after_signal(signal).into()),
+    };
+    let building = plans.begin(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
     let spawned = Command::new(program).args(arguments).kill_on_drop(true).spawn();
     let mut command = match spawned {
         Ok(command) => command,
@@ -57,9 +63,15 @@ pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
 /// `incumbent holds end`.
 pub(crate) async fn end(args: HoldsEnd) -> anyhow::Result<ExitCode> {
     let plans = plans(&args.office, &args.store, &args.buckets).await?;
-    plans.end(&args.plan).await?;
+    plans.end(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
     said(&args.plan, None)?;
     Ok(Exit::Done.into())
+}
+
+/// Where who is in office was looked up: `run` may have been told another place.
+fn looked_at(Office { bucket, .. }: &Office, store: &StoreArgs) -> String {
+    let store = store_url(store).map_or_else(|_| "the store".into(), |url| url.to_string());
+    format!("by the bucket {} of {store} (--bucket and --store, as `incumbent run` has them)", bucket.bucket)
 }
 
 async fn plans(office: &Office, store: &StoreArgs, buckets: &HoldsBuckets) -> anyhow::Result<Plans> {

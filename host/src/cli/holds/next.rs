@@ -25,8 +25,6 @@ use super::super::signals::{Signals, after_signal};
 pub(crate) async fn next(args: HoldsNext) -> anyhow::Result<ExitCode> {
     // Listening first, so that no signal ends this process without the job being handed back.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let store = super::open(&args.store, &args.buckets.names()).await?;
-    let policy = super::super::policy::built_in().await?;
     let mut options = BuilderOptions::new(&args.builder);
     options.buckets = args.buckets.names();
     options.deliveries.clone_from(&args.deliveries);
@@ -34,17 +32,23 @@ pub(crate) async fn next(args: HoldsNext) -> anyhow::Result<ExitCode> {
     options.after = args.after;
     options.poll = args.poll;
     options.on_event = Arc::new(say::holds);
-    let builder = Builder::open(&policy, &store, options).await?;
+    let opening = async {
+        let store = super::open(&args.store, &args.buckets.names()).await?;
+        let policy = super::super::policy::built_in().await?;
+        anyhow::Ok(Builder::open(&policy, &store, options).await?)
+    };
+    let builder = match signals.unless_ended(opening, || false).await {
+        Ok(builder) => builder?,
+        Err(signal) => return Ok(after_signal(signal).into()),
+    };
     let coming = async {
         match args.wait {
             Some(wait) => timeout(wait, builder.next()).await.map_err(|_| Exit::Nobody as u8),
             None => Ok(builder.next().await),
         }
     };
-    let came = tokio::select! {
-        came = coming => came,
-        signal = signals.next_to_end(|| {}) => Err(after_signal(signal)),
-    };
+    let came =
+        signals.unless_ended(coming, || false).await.unwrap_or_else(|signal| Err(after_signal(signal)));
     let job = match came {
         Ok(job) => job,
         Err(code) => {

@@ -25,11 +25,10 @@ struct Followed {
 }
 
 impl Serves {
-    /// Read the source again.
-    pub(crate) fn reread(&self) {
-        if let Some(Followed { following, .. }) = &self.followed {
-            following.reread();
-        }
+    /// Read the source again, where there is one.
+    pub(crate) fn reread(&self) -> bool {
+        let following = self.followed.as_ref().map(|followed| &followed.following);
+        following.inspect(|following| following.reread()).is_some()
     }
 
     /// Follow the source no more, and have what happened written down: a version that was rolled back last thing
@@ -37,9 +36,13 @@ impl Serves {
     pub(crate) async fn close(self) {
         let Some(Followed { following, policies }) = self.followed else { return };
         drop(following);
-        if timeout(limits::RELEASE, policies.written()).await.is_err() {
-            say::error("what became of the policy's versions was not written down in time");
-        }
+        written(&policies).await;
+    }
+}
+
+async fn written(policies: &Policies) {
+    if timeout(limits::RELEASE, policies.written()).await.is_err() {
+        say::error("what became of the policy's versions was not written down in time");
     }
 }
 
@@ -69,7 +72,10 @@ pub(crate) async fn serves(args: &PolicyArgs, store: &StoreArgs) -> anyhow::Resu
         Err(why) => Err(why.into()),
     };
     match first {
-        Err(why) if !is_proven => return Err(why),
+        Err(why) if !is_proven => {
+            written(&policies).await;
+            return Err(why);
+        }
         Err(why) => say::error(&format!("{}; the last proven policy serves", say::chain(&why))),
         Ok(()) => {}
     }
