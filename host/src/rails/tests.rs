@@ -256,6 +256,41 @@ fn the_key_is_owned_until_its_time_and_not_after_the_end() {
 }
 
 #[test]
+fn a_refusal_stands_until_a_write_wins_or_the_lease_is_taken() {
+    let mut rails = taken(57);
+    let refused = |rails: &mut Rails| {
+        let ticket = rails.sending(b"renewed", at(104));
+        rails.refused(ticket);
+        assert!(rails.is_refused() && !rails.is_unsettled());
+    };
+    assert!(!rails.is_refused());
+    refused(&mut rails);
+    // A read may be an old one.
+    rails.saw(&entry(57, b"taken"));
+    assert!(rails.is_refused());
+    let ticket = rails.sending(b"renewed", at(105));
+    rails.acknowledged(ticket, 58);
+    assert!(!rails.is_refused());
+
+    let mut rails = Rails::new(VALIDITY);
+    let ticket = rails.sending(b"taken", at(100));
+    rails.acknowledged(ticket, 57);
+    refused(&mut rails);
+    assert_eq!(rails.believe_taken(57, 57, FOR_EVER, 0), Ok(at(112)));
+    assert!(!rails.is_refused());
+}
+
+#[test]
+fn a_purge_may_arrive_until_it_is_answered() {
+    let mut rails = taken(57);
+    assert!(!rails.may_purge());
+    rails.purging();
+    assert!(rails.may_purge());
+    rails.purged();
+    assert!(!rails.may_purge());
+}
+
+#[test]
 fn what_is_remembered_is_bounded_and_the_latest_stays() {
     let mut rails = taken(1);
     for revision in 2..=1000 {
