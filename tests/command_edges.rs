@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use incumbent_tests::nats::NatsServer;
-use incumbent_tests::running::{Arena, Running, output, until};
+use incumbent_tests::running::{Arena, Running, lives, output, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -277,6 +277,30 @@ fn one_that_waits_when_the_bucket_is_taken_away_takes_the_lease_once_there_is_on
     ensure!(told.contains("trying again") || told.contains("retrying"), "{told}");
     ensure!(output(&mut arena.command(&create))?.0 == 0, "the bucket cannot be made");
     arena.started(2)?;
+    arena.check()
+}
+
+/// A store that somebody removes while it is in use withstands less than its rule says; who stands again waits for a ttl
+/// before the file is made anew, in which whoever acts by the old one ends.
+#[test]
+fn a_file_that_is_removed_is_made_again_when_nobody_acts_by_it_any_more() -> Result<()> {
+    let arena = Arena::sqlite(&["--ttl", "3s", "--again"])?;
+    let mut alice = arena.stand("alice")?;
+    let first = arena.started(1)?;
+    let mut bob = arena.stand("bob")?;
+    bob.hears("waiting for alice")?;
+
+    for file in ["leases.db", "leases.db-wal", "leases.db-shm"] {
+        // Not all of them need be there.
+        let _ = fs::remove_file(arena.folder().join(file));
+    }
+
+    let second = arena.started(2)?;
+    ensure!(second.epoch > first.epoch && !lives(first.pid), "{second:?} after {first:?}");
+    for one in [&mut alice, &mut bob] {
+        one.signal(Signal::TERM)?;
+        ensure!(one.ended()? == 128 + 15, "{:?}", one.all_said());
+    }
     arena.check()
 }
 

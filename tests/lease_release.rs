@@ -6,7 +6,7 @@ use std::time::Duration;
 use incumbent::lease::{Ended, Event, LeaseError, NotHeld, Released};
 use incumbent::limits::RELEASE;
 use incumbent::store::{Fault, Reading};
-use incumbent::{Lease, Vacancy};
+use incumbent::{Lease, LeaseOptions, Vacancy};
 use incumbent_tests::faulty::{Fate, Kind};
 use incumbent_tests::world::{LEASE, RENEW, TTL, World};
 use tokio::sync::oneshot;
@@ -387,6 +387,24 @@ async fn a_take_that_is_stopped_at_rest_gives_back_what_it_wrote_before() -> any
     drop(stop);
     assert!(matches!(world.until(AT_ONCE, taking).await.0?, Ok(None)));
     assert!(matches!(world.record().await, Reading::Deleted(_)), "unheard");
+    Ok(())
+}
+
+/// An act may be under way still: the record stands for as long as it was written for.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_lost_before_its_time_touches_its_record_no_more() -> anyhow::Result<()> {
+    let world = World::new().await;
+    let unwell = |options: &mut LeaseOptions| options.healthy = Arc::new(|| panic!("no such table"));
+    let alice = world.stand_with("alice", unwell).await?;
+    alice.lease.try_take().await?;
+    // Its keeper panics at the first renewal.
+    world.until(TTL, alice.lease.lost()).await;
+    let sent = alice.line.ops().len();
+
+    assert!(matches!(alice.lease.try_take().await, Err(LeaseError::Over(Ended::Lost(_)))));
+
+    assert_eq!(alice.line.ops().len(), sent);
+    assert!(matches!(world.record().await, Reading::Found(_)));
     Ok(())
 }
 

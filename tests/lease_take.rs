@@ -1,12 +1,15 @@
 //! Who gets the lease, when, and at which epoch.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use incumbent::Vacancy;
+use async_trait::async_trait;
 use incumbent::lease::{Event, LeaseError, NotHeld};
-use incumbent::store::{Fault, Reading};
-use incumbent_tests::faulty::{Fate, Kind};
-use incumbent_tests::world::{LEASE, MARGIN, POLL, TTL, World};
+use incumbent::store::queue::{Queue, QueueConfig};
+use incumbent::store::{Bucket, BucketConfig, Fault, Reading, Store};
+use incumbent::{Lease, LeaseOptions, Vacancy};
+use incumbent_tests::faulty::{Fate, Kind, Line};
+use incumbent_tests::world::{BUCKET, LEASE, MARGIN, POLL, TTL, World, policy};
 
 /// What a wake-up takes at the most.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -239,6 +242,57 @@ async fn what_waiting_does_not_mend_ends_the_take() -> anyhow::Result<()> {
     bob.line.nth(Kind::Get, 2, unavailable());
     let (taking, _) = world.until(LOOK, bob.lease.take()).await;
     taking?;
+    Ok(())
+}
+
+/// A store on servers, which may lose a bucket.
+#[derive(Debug)]
+struct Servers(Line);
+
+#[async_trait]
+impl Store for Servers {
+    async fn bucket(&self, name: &str) -> Result<Arc<dyn Bucket>, Fault> {
+        self.0.bucket(name).await
+    }
+
+    async fn create_bucket(&self, name: &str, config: &BucketConfig) -> Result<Arc<dyn Bucket>, Fault> {
+        self.0.create_bucket(name, config).await
+    }
+
+    async fn queue(&self, name: &str) -> Result<Arc<dyn Queue>, Fault> {
+        self.0.queue(name).await
+    }
+
+    async fn create_queue(&self, name: &str, config: &QueueConfig) -> Result<Arc<dyn Queue>, Fault> {
+        self.0.create_queue(name, config).await
+    }
+
+    fn keeps_what_it_acknowledged(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_servers_lost_is_waited_for_and_one_of_this_machine_is_not() -> anyhow::Result<()> {
+    let missing = Fate::Fails(Fault::MissingBucket("no bucket leases".into()));
+    let world = World::new().await;
+    let bob = world.stand("bob").await;
+    bob.line.once(Kind::Get, missing.clone());
+    let tried = bob.lease.take().await;
+    assert!(tried.as_ref().is_err_and(LeaseError::is_missing_bucket), "{tried:?}");
+
+    let line = world.faulty.line("carol");
+    line.always(&[Kind::Get], &missing);
+    let mut options = LeaseOptions::new(LEASE);
+    options.clock = world.clock.clone();
+    let carol = Arc::new(Lease::open(policy().await, &Servers(line.clone()), BUCKET, options).await?);
+    let lease = carol.clone();
+    let taking = tokio::spawn(async move { lease.take().await });
+    world.pass(2 * TTL).await;
+    assert!(!taking.is_finished());
+    line.heal();
+    world.until(2 * TTL, taking).await.0??;
+    assert!(carol.held());
     Ok(())
 }
 

@@ -118,10 +118,10 @@ impl Lease {
     /// Wait until the lease is free, take it, and keep it in the background. Answers the epoch. Candidates that
     /// share a [`Line`] wait one behind another.
     ///
-    /// What passes by itself (a server away, a busy file) is waited out, and so is a bucket that servers lost meanwhile; it
-    /// is said once and again when it recovered and failed anew. Cancel-safe: a record left behind by a take cut off in the middle is found by
-    /// the next one of this lease object or by [`release`](Self::release), or expires. A write that was on its way
-    /// may land after that look: [`take_until`](Self::take_until) waits for it.
+    /// What passes by itself (a server away, a busy file) is waited out, and so is a bucket that servers lost meanwhile;
+    /// it is said once and again when it recovered and failed anew. Cancel-safe: a record left behind by a take cut off
+    /// in the middle is found by the next one of this lease object or by [`release`](Self::release), or expires. A write
+    /// that was on its way may land after that look: [`take_until`](Self::take_until) waits for it.
     ///
     /// # Errors
     /// What waiting does not mend.

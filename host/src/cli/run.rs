@@ -43,13 +43,14 @@ async fn stand(
     serves: &Serves,
     signals: &mut Signals,
 ) -> anyhow::Result<ExitCode> {
-    let (mut stood, mut said) = (false, false);
+    // The ttl that it stood under, and whether trouble was said since.
+    let (mut stood, mut said) = (None, false);
     loop {
         let standing =
             signals.unless_ended(Stand::new(args, &serves.policy, store), || serves.reread()).await;
         let served = match standing {
             Ok(Ok(stand)) => {
-                (stood, said) = (true, false);
+                (stood, said) = (Some(Duration::from_nanos(stand.lease.terms().ttl_ns)), false);
                 stand.serve(args, serves, signals).await
             }
             Ok(Err(why)) => Err(why),
@@ -60,14 +61,21 @@ async fn stand(
             Ok(End::Lost | End::GaveWay { .. }) if !args.again => return Ok(Exit::Lost.into()),
             Ok(End::Lost) => Duration::ZERO,
             Ok(End::GaveWay { rest }) => rest,
-            // What took the lease away may be there still, and the others' stand waits as well.
-            Err(why) if args.again && stood && passes(&why) => {
-                if !std::mem::replace(&mut said, true) {
-                    say::error(&format!("{}; trying again", say::chain(&why)));
+            Err(why) => match stood.filter(|_| args.again && passes(&why)) {
+                // What took the lease away may be there still, and the others' stand waits as well.
+                Some(ttl) => {
+                    if !std::mem::replace(&mut said, true) {
+                        say::error(&format!("{}; trying again", say::chain(&why)));
+                    }
+                    // One that is made again here was taken away under somebody who may act still.
+                    if is_missing_bucket(&why) && state::makes_buckets(&args.store)? {
+                        ttl
+                    } else {
+                        STAND_AGAIN
+                    }
                 }
-                STAND_AGAIN
-            }
-            Err(why) => return Err(why),
+                None => return Err(why),
+            },
         };
         // Also one that was passed on to a command which ended for its time.
         let ending = match signals.ending() {
@@ -82,13 +90,18 @@ async fn stand(
 
 /// Whether it may be otherwise later without anybody doing anything.
 fn passes(why: &anyhow::Error) -> bool {
+    is_missing_bucket(why)
+        || match why.downcast_ref() {
+            Some(why) => LeaseError::passes(why),
+            // The store's, when the bucket is looked at.
+            None => matches!(why.downcast_ref(), Some(Fault::Unavailable(_) | Fault::Unknown(_))),
+        }
+}
+
+fn is_missing_bucket(why: &anyhow::Error) -> bool {
     match why.downcast_ref() {
-        // The store's, when the bucket is looked at.
-        None => matches!(
-            why.downcast_ref(),
-            Some(Fault::Unavailable(_) | Fault::Unknown(_) | Fault::MissingBucket(_))
-        ),
-        Some(why) => LeaseError::passes(why) || why.is_missing_bucket(),
+        Some(why) => LeaseError::is_missing_bucket(why),
+        None => matches!(why.downcast_ref(), Some(Fault::MissingBucket(_))),
     }
 }
 

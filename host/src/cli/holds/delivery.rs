@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use incumbent::clock::Clock;
 use incumbent::guard::GuardError;
-use incumbent::holds::{Claim, Plans};
+use incumbent::holds::{Claim, HoldsError, Plans};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -22,7 +22,7 @@ pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
     let plans = plans(&args.office, &args.store, &args.buckets);
     let Some((program, arguments)) = args.command.split_first() else {
         let known =
-            plans.await?.say(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
+            plans.await?.say(&args.plan).await.map_err(|why| refused(why, &args.office, &args.store))?;
         said(&args.plan, Some(&known.since))?;
         return Ok(Exit::Done.into());
     };
@@ -32,7 +32,7 @@ pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
         Ok(plans) => plans?,
         Err(signal) => return Ok(after_signal(signal).into()),
     };
-    let building = plans.begin(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
+    let building = plans.begin(&args.plan).await.map_err(|why| refused(why, &args.office, &args.store))?;
     let spawned = Command::new(program).args(arguments).kill_on_drop(true).spawn();
     let mut command = match spawned {
         Ok(command) => command,
@@ -63,15 +63,24 @@ pub(crate) async fn begin(args: HoldsBegin) -> anyhow::Result<ExitCode> {
 /// `incumbent holds end`.
 pub(crate) async fn end(args: HoldsEnd) -> anyhow::Result<ExitCode> {
     let plans = plans(&args.office, &args.store, &args.buckets).await?;
-    plans.end(&args.plan).await.with_context(|| looked_at(&args.office, &args.store))?;
+    plans.end(&args.plan).await.map_err(|why| refused(why, &args.office, &args.store))?;
     said(&args.plan, None)?;
     Ok(Exit::Done.into())
 }
 
-/// Where who is in office was looked up: `run` may have been told another place.
-fn looked_at(Office { bucket, .. }: &Office, store: &StoreArgs) -> String {
-    let store = store_url(store).map_or_else(|_| "the store".into(), |url| url.to_string());
-    format!("by the bucket {} of {store} (--bucket and --store, as `incumbent run` has them)", bucket.bucket)
+/// With where it was looked up who is in office: `run` may have been told another place.
+fn refused(why: HoldsError, Office { bucket, .. }: &Office, store: &StoreArgs) -> anyhow::Error {
+    let is_about_office = matches!(why, HoldsError::NotInOffice(_));
+    let why = anyhow::Error::from(why);
+    match store_url(store) {
+        Ok(url) if is_about_office => {
+            let name = &bucket.bucket;
+            why.context(format!(
+                "by the bucket {name} of {url} (--bucket, --store, as `incumbent run` has them)"
+            ))
+        }
+        _ => why,
+    }
 }
 
 async fn plans(office: &Office, store: &StoreArgs, buckets: &HoldsBuckets) -> anyhow::Result<Plans> {
