@@ -205,6 +205,24 @@ async fn a_killed_guardian_takes_all_with_it() {
     assert!(guarded.extend(alice.soon()).is_err());
 }
 
+/// Whether or not it came to say that the command runs.
+#[tokio::test]
+async fn a_guardian_killed_as_the_command_starts_takes_all_with_it() {
+    let script = "sleep 999 & echo $! >$D/child.new; mv $D/child.new $D/child; kill -KILL $PPID; wait";
+    for round in 0..30 {
+        let alice = Stage::new();
+        match Guarded::spawn(alice.options(script)).await {
+            Ok(mut guarded) => {
+                let ended = end_of(&mut guarded).await;
+                assert_eq!((ended.status, ended.all_gone), (Status::GuardianDied, true), "{round}");
+            }
+            Err(why) => assert!(matches!(why, GuardError::Guardian { .. }), "{round}: {why:?}"),
+        }
+        // At once: the lease is given back from here on.
+        assert!(!lives(alice.child()), "round {round}");
+    }
+}
+
 #[tokio::test]
 async fn a_stopped_guardian_is_woken_in_time() {
     let alice = Stage::new();

@@ -8,7 +8,7 @@
 //!     until, signal,           TERM, KILL
 //!     end                      to all of it
 //!     ◄──────────────
-//!     started, exited, gone
+//!     born, started, exited, gone
 //! ```
 //!
 //! * `run` tells it the new `until` at each renewal. Without one, the guardian asks the command to end
@@ -93,6 +93,9 @@ pub enum GuardError {
         /// The program as it was given.
         command: OsString,
     },
+    /// The guardian was killed as the command started, and not all that it had started is gone. Leave the lease to expire.
+    #[error("the guardian of the command was killed as it started, and not all of the command is gone")]
+    Left,
     /// No guardian could be started, or it is not to be reached. The command does not run or is being ended.
     #[error("the guardian of the command is not to be reached; it needs /proc, and not to be killed")]
     Guardian {

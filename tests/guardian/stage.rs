@@ -137,6 +137,7 @@ impl Bare {
     }
 
     pub(super) fn started(&mut self) -> u32 {
+        assert!(self.hear().starts_with("born "), "known before it runs");
         self.hear().strip_prefix("started ").expect("it has started").parse().expect("a number")
     }
 }

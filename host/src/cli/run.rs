@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use incumbent::clock::Steady;
-use incumbent::guard::{GuardOptions, Guarded, Status};
+use incumbent::guard::{GuardError, GuardOptions, Guarded, Status};
 use incumbent::lease::{Event, Lease, LeaseError, LeaseOptions};
 use incumbent::policy::Policy;
 use incumbent::store::{Fault, Store};
@@ -51,7 +51,14 @@ async fn stand(
         let served = match standing {
             Ok(Ok(stand)) => {
                 (stood, said) = (Some(Duration::from_nanos(stand.lease.terms().ttl_ns)), false);
-                stand.serve(args, serves, signals).await
+                match stand.serve(args, serves, signals).await {
+                    // The bucket came back with another ttl, and is opened anew.
+                    Err(why) if args.again && matches!(why.downcast_ref(), Some(LeaseError::Misfit(_))) => {
+                        say::error(&format!("{}; standing anew", say::chain(&why)));
+                        Ok(End::Lost)
+                    }
+                    served => served,
+                }
             }
             Ok(Err(why)) => Err(why),
             Err(signal) => Ok(End::Code(after_signal(signal))),
@@ -194,7 +201,10 @@ impl Stand {
         let mut command = match started {
             Ok(command) => command,
             Err(why) => {
-                self.lease.release().await;
+                // What is left of the command may act still: the lease expires then.
+                if !is_left(&why) {
+                    self.lease.release().await;
+                }
                 return Err(why);
             }
         };
@@ -270,6 +280,11 @@ impl Stand {
         };
         Ok(Guarded::spawn(options).await?)
     }
+}
+
+/// Whether something of a command that did not start lives on.
+pub(super) fn is_left(why: &anyhow::Error) -> bool {
+    matches!(why.downcast_ref(), Some(GuardError::Left))
 }
 
 pub(super) fn pass_on(command: &Guarded, signal: i32) {

@@ -7,12 +7,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::sys::signal::SigSet;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::cgroup::Cgroup;
-use super::link::Link;
-use super::protocol::Report;
+use super::link::{Link, Received};
+use super::protocol::{MESSAGE_BYTES, Report};
 use super::terminal;
+
+/// From the guardian to the process that is to become the command: `run` knows of it.
+pub(super) const GO: &str = "go";
 
 /// How to become the command.
 pub(super) struct Becoming {
@@ -30,16 +34,35 @@ pub(super) struct Becoming {
 /// success by the link closing without a word.
 pub(super) fn run(becoming: Becoming) -> io::Result<()> {
     let link = Link::take_over()?;
-    let Err(error) = become_command(becoming);
+    let Err(error) = become_command(becoming, &link);
     // InvalidInput, of a zero byte in an argument, is the one without a number.
     let number = error.raw_os_error().unwrap_or(rustix::io::Errno::INVAL.raw_os_error());
     link.send(&Report::Failed(number).to_string())
 }
 
-fn become_command(becoming: Becoming) -> io::Result<std::convert::Infallible> {
+/// Waits for the guardian's word that this process is known of. `false` when it is dead.
+fn is_let_go(link: &Link) -> io::Result<bool> {
+    let mut buffer = [0; MESSAGE_BYTES];
+    loop {
+        match link.receive(&mut buffer) {
+            Ok(Received::Message(length)) => return Ok(buffer.get(..length) == Some(GO.as_bytes())),
+            Ok(Received::Malformed | Received::Closed) => return Ok(false),
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                // Interrupted or not, the next look tells.
+                let _ = poll(&mut [PollFd::new(link, PollFlags::IN)], None);
+            }
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+fn become_command(becoming: Becoming, link: &Link) -> io::Result<std::convert::Infallible> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(becoming.guardian) {
         // It died before that was set.
+        return Err(rustix::io::Errno::OWNERDEAD.into());
+    }
+    if !is_let_go(link)? {
         return Err(rustix::io::Errno::OWNERDEAD.into());
     }
     if let Some(cgroup) = becoming.cgroup {

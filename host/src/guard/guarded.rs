@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::net::UnixDatagram;
 use tokio::process::Child;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::arguments;
 use super::cgroup::Cgroup;
@@ -65,7 +65,7 @@ impl Guarded {
     /// # Errors
     ///
     /// The command is not there or not executable, no guardian could be had, or `until` passed meanwhile.
-    /// Nothing runs then, or the guardian is ending it.
+    /// Nothing runs then, or the guardian is ending it; but for [`GuardError::Left`].
     pub async fn spawn(options: GuardOptions) -> Result<Self, GuardError> {
         let program = options.command.first().cloned().ok_or(GuardError::NoCommand)?;
         let guarding = Guarding {
@@ -88,6 +88,7 @@ impl Guarded {
         Err(match failed {
             Failed::Guardian(source) => GuardError::Guardian { source },
             Failed::Late => GuardError::Late { command: program },
+            Failed::Left => GuardError::Left,
             Failed::Command(source) if source.kind() == io::ErrorKind::NotFound => {
                 GuardError::NotFound { command: program }
             }
@@ -121,16 +122,13 @@ impl Guarded {
         drop(command);
         let link = ours.into_async()?;
         let remaining = until.since(Clock::machine().now());
-        let pid = match tokio::time::timeout(remaining, hear(&link)).await {
+        let pid = match timeout(remaining, hear(&link)).await {
             // A signal to the group of 1 would be one to every process there is.
-            Ok(Some(Report::Started(pid))) if pid > 1 => Pid::from_raw(pid).ok_or_else(died)?,
-            Ok(Some(Report::Failed(error))) => {
-                return Err(Failed::Command(io::Error::from_raw_os_error(error)));
-            }
+            Ok(Some(Report::Born(pid))) if pid > 1 => Pid::from_raw(pid).ok_or_else(died)?,
             Ok(Some(Report::Gone)) | Err(_) => return Err(Failed::Late),
             Ok(_) => return Err(Failed::Guardian(died())),
         };
-        Ok(Self {
+        let guarded = Self {
             link,
             guardian,
             pid,
@@ -140,7 +138,27 @@ impl Guarded {
             ended: None,
             forced: false,
             overdue: false,
-        })
+        };
+        guarded.started(until).await
+    }
+
+    /// Until what was born has become the command.
+    async fn started(mut self, until: Steady) -> Result<Self, Failed> {
+        loop {
+            let remaining = until.since(Clock::machine().now());
+            match timeout(remaining, hear(&self.link)).await {
+                Ok(Some(Report::Started(_))) => return Ok(self),
+                Ok(Some(Report::Failed(error))) => {
+                    return Err(Failed::Command(io::Error::from_raw_os_error(error)));
+                }
+                // What becomes of it is said yet.
+                Ok(Some(Report::Overdue)) => self.overdue = true,
+                Ok(Some(Report::Gone)) | Err(_) => return Err(Failed::Late),
+                // It may have become the command, and started others, before its guardian was killed.
+                Ok(_) if self.kill_group().await => return Err(Failed::Guardian(died())),
+                Ok(_) => return Err(Failed::Left),
+            }
+        }
     }
 
     /// The process number of the command, which is also that of its process group.
@@ -205,7 +223,7 @@ impl Guarded {
                 }
                 Some(Report::Overdue) => self.overdue = true,
                 // Said before, and twice is as good as once.
-                Some(Report::Started(_) | Report::Failed(_)) => {}
+                Some(Report::Born(_) | Report::Started(_) | Report::Failed(_)) => {}
                 None => {
                     let all_gone = self.kill_group().await;
                     let status = self.status.unwrap_or(Status::GuardianDied);
@@ -272,6 +290,7 @@ enum Failed {
     Guardian(io::Error),
     Command(io::Error),
     Late,
+    Left,
 }
 
 impl From<io::Error> for Failed {
@@ -281,7 +300,7 @@ impl From<io::Error> for Failed {
 }
 
 fn died() -> io::Error {
-    io::Error::other("it ended before the command was started; its own message is above")
+    io::Error::other("it ended, or was killed, before it said that the command runs")
 }
 
 /// How often to look whether a killed group is gone, and for how long: 2 s. What takes longer hangs in the

@@ -19,6 +19,7 @@ use rustix::time::{
 
 use super::arguments;
 use super::cgroup::Cgroup;
+use super::command::GO;
 use super::link::{Link, Received};
 use super::plan::{Plan, Step};
 use super::protocol::{MESSAGE_BYTES, Order, Report};
@@ -65,6 +66,9 @@ pub(super) fn run(guarding: Guarding) -> io::Result<()> {
     }
     let plan = Plan::new(until, guarding.grace, clock.now());
     let (command, birth) = spawn(&guarding)?;
+    // Before anything of it runs: should this process be killed, `run` has to find what it left.
+    link.send(&Report::Born(command.as_raw_pid()).to_string())?;
+    birth.send(GO)?;
     Guardian {
         clock,
         link,

@@ -24,6 +24,8 @@ pub(super) enum Order {
 /// From the guardian to `run`; `Failed` also from the command's process to the guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
+    /// The process that is to become the command, and its process group. Nothing of the command has run.
+    Born(i32),
     /// The command runs, as this process and process group.
     Started(i32),
     /// The command could not be executed, for this error number.
@@ -54,6 +56,7 @@ impl Report {
     /// The report in `message`, none when it is malformed in any way.
     pub(super) fn parse(message: &[u8]) -> Option<Self> {
         match words(message)? {
+            ("born", Some(pid)) => Some(Self::Born(number(pid)?)),
             ("started", Some(pid)) => Some(Self::Started(number(pid)?)),
             ("failed", Some(error)) => Some(Self::Failed(number(error)?)),
             ("exited", Some(code)) => Some(Self::Exited(number(code)?)),
@@ -78,6 +81,7 @@ impl fmt::Display for Order {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Born(pid) => write!(f, "born {pid}"),
             Self::Started(pid) => write!(f, "started {pid}"),
             Self::Failed(error) => write!(f, "failed {error}"),
             Self::Exited(code) => write!(f, "exited {code}"),
@@ -117,6 +121,7 @@ mod tests {
             assert_eq!(Order::parse(said.as_bytes()), Some(order));
         }
         let reports = [
+            Report::Born(i32::MAX),
             Report::Started(i32::MAX),
             Report::Failed(2),
             Report::Exited(255),

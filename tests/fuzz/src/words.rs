@@ -59,7 +59,7 @@ pub(crate) fn store_url(input: &[u8]) {
     match &url {
         StoreUrl::Nats(_) => must_refuse!(!shown.contains('@'), "a user's words in {shown}"),
         StoreUrl::Sqlite(path) => must_refuse!(!path.as_os_str().is_empty(), "a file without a name"),
-        StoreUrl::Memory => must_refuse!(text == "memory:", "{text:?} is memory"),
+        StoreUrl::Memory => must_refuse!(text.eq_ignore_ascii_case("memory:"), "{text:?} is memory"),
     }
     let again = StoreUrl::from_str(&shown).expect("what is shown is a URL");
     match (&again, &url) {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::super::args::HoldsNext;
 use super::super::exit::Exit;
-use super::super::run::pass_on;
+use super::super::run::{is_left, pass_on};
 use super::super::say;
 use super::super::signals::{Signals, after_signal};
 
@@ -64,6 +64,10 @@ pub(crate) async fn next(args: HoldsNext) -> anyhow::Result<ExitCode> {
     let started = start(&args, &job).await;
     let command = match started {
         Ok(command) => command,
+        Err(why) if is_left(&why) => {
+            job.leave();
+            return Err(why);
+        }
         Err(why) => {
             hand_back(job, args.retry_after).await;
             return Err(why);
