@@ -209,7 +209,7 @@ async fn a_killed_guardian_takes_all_with_it() {
 #[tokio::test]
 async fn a_guardian_killed_as_the_command_starts_takes_all_with_it() {
     let script = "sleep 999 & echo $! >$D/child.new; mv $D/child.new $D/child; kill -KILL $PPID; wait";
-    for round in 0..30 {
+    for round in 0..20 {
         let alice = Stage::new();
         match Guarded::spawn(alice.options(script)).await {
             Ok(mut guarded) => {

@@ -27,6 +27,7 @@
 mod arguments;
 mod cgroup;
 mod command;
+mod group;
 mod guarded;
 mod guardian;
 mod link;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::net::UnixDatagram;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
@@ -21,7 +20,7 @@ use super::guardian::Guarding;
 use super::link::{Link, Received};
 use super::plan::SLACK;
 use super::protocol::{MESSAGE_BYTES, Order, Report};
-use super::{Ended, GuardError, Status, terminal};
+use super::{Ended, GuardError, Status, group, terminal};
 use crate::clock::{Clock, Steady};
 
 /// What to run, and until when.
@@ -262,8 +261,7 @@ impl Guarded {
         for _ in 0..LOOKS {
             self.kill();
             let empty = self.cgroup.as_ref().is_none_or(Cgroup::is_empty);
-            // A group that may not be signalled is there.
-            if empty && test_kill_process_group(self.pid) == Err(Errno::SRCH) {
+            if empty && group::is_gone(self.pid) {
                 if let Some(cgroup) = self.cgroup.take() {
                     cgroup.remove();
                 }
