@@ -6,6 +6,8 @@ mod stage;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -221,6 +223,39 @@ async fn a_guardian_killed_as_the_command_starts_takes_all_with_it() {
         // At once: the lease is given back from here on.
         assert!(!lives(alice.child()), "round {round}");
     }
+}
+
+/// The guardian said which process it is, and no more.
+#[tokio::test]
+async fn what_a_guardian_that_died_had_started_is_ended_though_it_was_not_said_to_run() {
+    let alice = Stage::new();
+    let guardian = alice.path("guardian");
+    let this = std::env::current_exe().expect("a test has an executable");
+    let script = format!(
+        "#!/bin/sh\nexec {} --exact guardian::false_guardian --ignored --nocapture >&2\n",
+        this.display()
+    );
+    fs::write(&guardian, script).expect("the folder is ours");
+    fs::set_permissions(&guardian, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let options = GuardOptions { executable: Some(guardian), ..alice.options("") };
+
+    let refused = Guarded::spawn(options).await.expect_err("nobody guards it");
+
+    assert!(matches!(refused, GuardError::Guardian { .. }), "{refused:?}");
+    assert!(!lives(alice.child()));
+}
+
+#[test]
+#[ignore = "not a test by itself: the one above starts it as a guardian that dies"]
+fn false_guardian() {
+    let mut command = Command::new("sleep");
+    let child = command.arg("999").process_group(0).stdin(Stdio::null()).spawn().expect("sleep is installed");
+    let folder = PathBuf::from(std::env::var_os("D").expect("it is told"));
+    fs::write(folder.join("child"), child.id().to_string()).expect("the folder is the test's");
+    let born = format!("born {}", child.id());
+    rustix::net::send(rustix::stdio::stdin(), born.as_bytes(), rustix::net::SendFlags::NOSIGNAL)
+        .expect("the holder listens");
+    std::process::exit(0);
 }
 
 #[tokio::test]
